@@ -15,7 +15,7 @@ import tempfile
 sys.dont_write_bytecode = True  # leaves no cache in the source tree
 import picture
 
-UN, CPU, GPU, SYN = range(4)  # the numbers of synced_mem_state: bit 1 the host copy, bit 2 the device copy
+UN, CPU, GPU, SYN = range(4)  # the numbers of synced_mem_head_kind: bit 1 the host copy, bit 2 the device copy
 NAMES = {UN: "UNINITIALIZED", CPU: "AT_CPU", GPU: "AT_GPU", SYN: "SYNCED"}
 
 # ---- The table ----

@@ -80,7 +80,7 @@ typedef struct CUstream_st *synced_mem_stream;
 
 /** Which copies hold the current contents. The values are bits: 1 the host copy, 2 the device copy.
  * Source: Caffe, SyncedMemory::SyncedHead. */
-typedef enum synced_mem_state {
+typedef enum synced_mem_head_kind {
     SYNCED_MEM_UNINITIALIZED = 0, /**< neither: nothing was written yet; the first read sees zeros */
     SYNCED_MEM_AT_CPU = 1,        /**< the host copy only */
     SYNCED_MEM_AT_GPU = 2,        /**< the device copy only */
@@ -88,7 +88,7 @@ typedef enum synced_mem_state {
     /** Of an object in parts ("Views"): neither copy holds all of the contents, but some bytes are initialized. Has
      * neither bit. Bytes that are not initialized read as zeros. */
     SYNCED_MEM_MIXED = 4
-} synced_mem_state;
+} synced_mem_head_kind;
 
 /** Every status: number, name, message. The numbers are part of the interface and never change. */
 #define SYNCED_MEM_STATUS_MAP(X)                                                                                       \
@@ -207,7 +207,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
  * an error's detail reads the object in another thread, at most as long as another call holds it. The library's own
  * memory is freed after the work on it, without a wait; but without memory pools cudaFree may wait for the device.
  * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked: also as synced_mem_use_memory() says. A shareable object in
- * a turn is handed over first: also as synced_mem_hand_over() says. Ownership: after success the caller's reference is
+ * a turn ends first: also as synced_mem_end_turn() says. Ownership: after success the caller's reference is
  * gone; if the wait fails it stays, and nothing is released. Borrowed memory is the caller's again after the call.
  * Adopted memory gets its callback when the work on it has finished: in this call, or in a later call into the library.
  * Threads: safe. Errors: ERR_INVALID_STATE (released more often than retained: an assertion in debug builds, otherwise
@@ -292,8 +292,8 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                 Without a turn the head is UNINITIALIZED, and calls that use the contents return ERR_INVALID_STATE.
  *                 In a turn to read, calls that write do so, and calls on a side that was not valid when it began.
  *                 Pointers are good until the turn ends. A turn is the process's: all its threads may use the object.
- *    views        Are each process's own, and stay when a turn ends. Turns are their root's: to acquire, hand over or
- *                 share a view returns ERR_INVALID_STATE.
+ *    views        Are each process's own, and stay when a turn ends. Turns are their root's: to begin or end one
+ *                 through a view, or to share a view, returns ERR_INVALID_STATE.
  *    memory       Host memory is in a sealed memfd. The first transfer of each process from it or to it page-locks it,
  *                 and blocks meanwhile. Device memory comes from cuMemCreate. It is reserved when the object is first
  *                 shared, if the object names a device or the process uses one. An object that was shared without can
@@ -302,7 +302,7 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                 they end. With vm.overcommit_memory=2, a first use of a page for which there is no memory ends with
  *                 SIGBUS.
  *    deaths       If a process ends while it has a turn, the others go on within 50 ms. If the turn was to write, the
- *                 contents become UNINITIALIZED, and each other process's next synced_mem_acquire() returns
+ *                 contents become UNINITIALIZED, and each other process's next synced_mem_begin_turn() returns
  *                 ERR_OWNER_DIED once. By then another process may have written new contents. A process that executes
  *                 another program, or a forked child, has no turn.
  *    trust        A process that has the object can write wrong bytes into it, end turns of others and keep a turn for
@@ -356,19 +356,19 @@ SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, i
  * ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket, int timeout_ms);
 
-/** Acquires a turn. To read, the side is made valid first if it is not. Then this process alone transfers the contents
+/** Begins a turn of this process. synced_mem_end_turn() ends it. To read, the side is made valid first if it is not. Then this process alone transfers the contents
  * to it, or fills it with zeros, beside those that read the other side. To write, accesses move the contents as always.
  * @param side        a turn on the device needs a process that sees the device
  * @param timeout_ms  for the turn to come; the transfer may take longer
- * Blocking: until those in front have handed over, and until the contents of the side have arrived. Ownership: after
- * success the process has a turn until synced_mem_hand_over() or the last release; after a failure none. Threads: safe;
+ * Blocking: until the turns in front have ended, and until the contents of the side have arrived. Ownership: after
+ * success the process has a turn until synced_mem_end_turn() or the last release; after a failure none. Threads: safe;
  * a process has one turn, so a second call returns ERR_INVALID_STATE. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE
  * (not shareable, a view, the process has a turn or waits for one, no device memory); ERR_TIMEOUT; ERR_OWNER_DIED (told
  * once; the contents before the death are lost); ERR_PEER (another process has written impossible values);
  * ERR_INVALID_DEVICE (the process does not see the device, and the head is AT_GPU or side the device's); other GPU
  * errors. @since 0.2 */
-SYNCED_MEM_API synced_mem_status synced_mem_acquire(synced_mem *mem, synced_mem_side side, synced_mem_turn turn,
-                                                    int timeout_ms);
+SYNCED_MEM_API synced_mem_status synced_mem_begin_turn(synced_mem *mem, synced_mem_side side, synced_mem_turn turn,
+                                                       int timeout_ms);
 
 /** Ends the process's turn. Other processes then see the sides that are valid for all bytes. If none is, the contents
  * are brought to the host first. Pointers expire, and streams may use the memory no more. Views stay.
@@ -377,7 +377,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_acquire(synced_mem *mem, synced_mem_
  * ERR_INVALID_STATE (not shareable, a view, no turn, the memory is exported as a tensor, called in a callback of a call
  * on a shareable object while a call on this one has not ended); GPU errors: if ERR_DEVICE_LOST, release the object,
  * which is a death in the turn. @since 0.2 */
-SYNCED_MEM_API synced_mem_status synced_mem_hand_over(synced_mem *mem);
+SYNCED_MEM_API synced_mem_status synced_mem_end_turn(synced_mem *mem);
 
 /* ---- Access ---- */
 /*
@@ -464,7 +464,7 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_me
  * polled it.
  * @return the head; UNINITIALIZED for NULL; in a forked child maybe MIXED for an object in parts. Blocking: never; an
  * object in parts: for its root's lock. Ownership, threads, errors: as synced_mem_size(). @since 0.1 */
-SYNCED_MEM_API synced_mem_state synced_mem_head(const synced_mem *mem);
+SYNCED_MEM_API synced_mem_head_kind synced_mem_head(const synced_mem *mem);
 
 /* ---- Streams and transfers ---- */
 

@@ -45,11 +45,12 @@ struct reader {
 static void receive(struct reader *reader, int socket)
 {
     must_work(synced_mem_receive(&reader->mem, socket, TIMEOUT_MS) == SYNCED_MEM_OK);
-    must_work(synced_mem_acquire(reader->mem, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_TURN_READ, TIMEOUT_MS) == SYNCED_MEM_OK);
+    must_work(synced_mem_begin_turn(reader->mem, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_TURN_READ, TIMEOUT_MS) ==
+              SYNCED_MEM_OK);
     must_work(synced_mem_gpu_data_on(reader->mem, get_stream(&reader->streams, synced_mem_device(reader->mem))) !=
               NULL);
     reader->words->seconds = seconds_now();
-    must_work(synced_mem_hand_over(reader->mem) == SYNCED_MEM_OK);
+    must_work(synced_mem_end_turn(reader->mem) == SYNCED_MEM_OK);
 }
 
 static void begin_reader(struct reader *reader)
@@ -85,7 +86,8 @@ static void end_reader(struct reader *reader)
 static void read_object(struct reader *reader, bool copies)
 {
     const synced_mem_stream stream = get_stream(&reader->streams, 0);
-    must_work(synced_mem_acquire(reader->mem, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_TURN_READ, TIMEOUT_MS) == SYNCED_MEM_OK);
+    must_work(synced_mem_begin_turn(reader->mem, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_TURN_READ, TIMEOUT_MS) ==
+              SYNCED_MEM_OK);
     if (copies) {
         must_work(synced_mem_async_gpu_copy(reader->own, reader->mem, stream) == SYNCED_MEM_OK);
     } else {
@@ -95,7 +97,7 @@ static void read_object(struct reader *reader, bool copies)
     }
     bare_wait(stream);
     reader->words->seconds = seconds_now();
-    must_work(synced_mem_hand_over(reader->mem) == SYNCED_MEM_OK);
+    must_work(synced_mem_end_turn(reader->mem) == SYNCED_MEM_OK);
 }
 
 static void read_bare(struct reader *reader, bool copies)
@@ -171,7 +173,7 @@ static double share(struct shared *shared)
     const double begin = seconds_now();
     must_work(synced_mem_share(shared->mem, shared->other.socket, TIMEOUT_MS) == SYNCED_MEM_OK);
     must_work(synced_mem_overwrite_gpu_data_on(shared->mem, stream) != NULL);
-    must_work(synced_mem_hand_over(shared->mem) == SYNCED_MEM_OK);
+    must_work(synced_mem_end_turn(shared->mem) == SYNCED_MEM_OK);
     other_wait(&shared->other);
     return shared->other.words->seconds - begin;
 }
@@ -195,12 +197,13 @@ static double share_new_object(void *state)
 /* The other process waits for its turn by then. */
 static double publish(struct shared *shared, enum job job)
 {
-    must_work(synced_mem_acquire(shared->mem, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_TURN_WRITE, TIMEOUT_MS) == SYNCED_MEM_OK);
+    must_work(synced_mem_begin_turn(shared->mem, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_TURN_WRITE, TIMEOUT_MS) ==
+              SYNCED_MEM_OK);
     write_contents(shared);
     other_begin(&shared->other, job);
     (void)usleep(A_WHILE_US);
     const double begin = seconds_now();
-    must_work(synced_mem_hand_over(shared->mem) == SYNCED_MEM_OK);
+    must_work(synced_mem_end_turn(shared->mem) == SYNCED_MEM_OK);
     other_wait(&shared->other);
     return shared->other.words->seconds - begin;
 }

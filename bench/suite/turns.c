@@ -26,8 +26,8 @@ static int count_rounds(void)
 static void take_turns(synced_mem *mem, synced_mem_turn turn, int count)
 {
     for (int i = 0; i < count; i++) {
-        must_work(synced_mem_acquire(mem, SYNCED_MEM_SIDE_CPU, turn, TIMEOUT_MS) == SYNCED_MEM_OK);
-        must_work(synced_mem_hand_over(mem) == SYNCED_MEM_OK);
+        must_work(synced_mem_begin_turn(mem, SYNCED_MEM_SIDE_CPU, turn, TIMEOUT_MS) == SYNCED_MEM_OK);
+        must_work(synced_mem_end_turn(mem) == SYNCED_MEM_OK);
     }
 }
 
@@ -101,7 +101,7 @@ static struct two start_two(void)
     options.shareable = SYNCED_MEM_SHAREABLE_SAME_USER;
     must_work(synced_mem_create(&two.mem, BYTES, &options) == SYNCED_MEM_OK);
     must_work(synced_mem_share(two.mem, two.other.socket, TIMEOUT_MS) == SYNCED_MEM_OK);
-    must_work(synced_mem_hand_over(two.mem) == SYNCED_MEM_OK);
+    must_work(synced_mem_end_turn(two.mem) == SYNCED_MEM_OK);
     return two;
 }
 
@@ -114,8 +114,7 @@ static void end_two(struct two *two)
 static void measure_free_turns(struct two *two)
 {
     static const struct table table = {
-        "turns", "free", "A turn of a shareable object that nobody else wants: acquire, hand over",
-        UNIT_US, NULL,   NULL};
+        "turns", "free", "A turn of a shareable object that nobody else wants: begin, end", UNIT_US, NULL, NULL};
     static const struct way ways[] = {{"synced_mem", take_free_turns}};
     static const char *const names[] = {[SYNCED_MEM_TURN_READ] = "to read", [SYNCED_MEM_TURN_WRITE] = "to write"};
     report_table(&table);

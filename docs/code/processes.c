@@ -32,10 +32,10 @@ static void run_loader(int socket)
         void *const data = synced_mem_overwrite_cpu_data(batch);
         CHECK(data);
         load_batch(data, i);
-        CHECK(synced_mem_hand_over(batch) == SYNCED_MEM_OK); /* the pointer expires */
-        CHECK(synced_mem_acquire(batch, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, TIMEOUT_MS) == SYNCED_MEM_OK);
+        CHECK(synced_mem_end_turn(batch) == SYNCED_MEM_OK); /* the pointer expires */
+        CHECK(synced_mem_begin_turn(batch, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, TIMEOUT_MS) == SYNCED_MEM_OK);
     }
-    CHECK(synced_mem_release(batch) == SYNCED_MEM_OK); /* hands over */
+    CHECK(synced_mem_release(batch) == SYNCED_MEM_OK); /* ends the turn */
 }
 /* [end] */
 
@@ -47,10 +47,10 @@ static int run_user(int socket)
     CHECK(synced_mem_receive(&batch, socket, TIMEOUT_MS) == SYNCED_MEM_OK); /* the same bytes, and no turn */
     CHECK(synced_mem_cpu_data(batch) == NULL && synced_mem_last_error() == SYNCED_MEM_ERR_INVALID_STATE);
     for (int i = 1; i <= BATCHES; i++) {
-        CHECK(synced_mem_acquire(batch, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, TIMEOUT_MS) == SYNCED_MEM_OK);
+        CHECK(synced_mem_begin_turn(batch, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, TIMEOUT_MS) == SYNCED_MEM_OK);
         CHECK(synced_mem_mutable_cpu_data(batch) == NULL); /* a turn to read */
         sum += use_batch(synced_mem_cpu_data(batch));
-        CHECK(synced_mem_hand_over(batch) == SYNCED_MEM_OK);
+        CHECK(synced_mem_end_turn(batch) == SYNCED_MEM_OK);
     }
     CHECK(synced_mem_release(batch) == SYNCED_MEM_OK);
     return sum;

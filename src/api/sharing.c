@@ -51,7 +51,7 @@ synced_mem_status synced_mem_receive(synced_mem **out, int socket, int timeout_m
     return sm_report(receive(out, socket, timeout_ms), __func__, NULL);
 }
 
-static synced_mem_status acquire(synced_mem *mem, synced_mem_side side, synced_mem_turn turn, int timeout_ms)
+static synced_mem_status begin_turn(synced_mem *mem, synced_mem_side side, synced_mem_turn turn, int timeout_ms)
 {
     const sm_deadline deadline = sm_deadline_after(timeout_ms);
     struct sm_sharing *sharing = NULL;
@@ -60,22 +60,23 @@ static synced_mem_status acquire(synced_mem *mem, synced_mem_side side, synced_m
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "side %d is not known", (int)side);
     if (turn != SYNCED_MEM_TURN_READ && turn != SYNCED_MEM_TURN_WRITE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "turn %d is not known", (int)turn);
-    return sm_acquire(sharing, side == SYNCED_MEM_SIDE_CPU ? SM_CPU : SM_GPU, turn == SYNCED_MEM_TURN_WRITE, deadline);
+    return sm_begin_turn(sharing, side == SYNCED_MEM_SIDE_CPU ? SM_CPU : SM_GPU, turn == SYNCED_MEM_TURN_WRITE,
+                         deadline);
 }
 
-synced_mem_status synced_mem_acquire(synced_mem *mem, synced_mem_side side, synced_mem_turn turn, int timeout_ms)
+synced_mem_status synced_mem_begin_turn(synced_mem *mem, synced_mem_side side, synced_mem_turn turn, int timeout_ms)
 {
-    return SM_DO(acquire(mem, side, turn, timeout_ms), mem);
+    return SM_DO(begin_turn(mem, side, turn, timeout_ms), mem);
 }
 
-static synced_mem_status hand_over(synced_mem *mem)
+static synced_mem_status end_turn(synced_mem *mem)
 {
     struct sm_sharing *sharing = NULL;
     SM_TRY(check_shareable(mem, &sharing));
-    return sm_hand_over(sharing);
+    return sm_end_turn(sharing);
 }
 
-synced_mem_status synced_mem_hand_over(synced_mem *mem)
+synced_mem_status synced_mem_end_turn(synced_mem *mem)
 {
-    return SM_DO(hand_over(mem), mem);
+    return SM_DO(end_turn(mem), mem);
 }

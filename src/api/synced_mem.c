@@ -45,11 +45,11 @@ size_t synced_mem_size(const synced_mem *mem)
     return check_object(mem, __func__) ? sm_size(mem) : 0;
 }
 
-synced_mem_state synced_mem_head(const synced_mem *mem)
+synced_mem_head_kind synced_mem_head(const synced_mem *mem)
 {
     if (!check_object(mem, __func__))
         return SYNCED_MEM_UNINITIALIZED;
-    return (synced_mem_state)sm_read_head(mem);
+    return (synced_mem_head_kind)sm_read_head(mem);
 }
 
 int synced_mem_device(const synced_mem *mem)

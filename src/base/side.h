@@ -5,7 +5,7 @@
 enum sm_side { SM_CPU, SM_GPU, SM_SIDES };
 enum sm_direction { SM_H2D, SM_D2H, SM_D2D };
 
-/* Returns the side's bit in a synced_mem_state. */
+/* Returns the side's bit in a synced_mem_head_kind. */
 static inline unsigned sm_bit(enum sm_side side)
 {
     return 1u << side;

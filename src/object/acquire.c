@@ -13,7 +13,7 @@
 /* ---- Changes of the turn ---- */
 
 /* From now on this thread alone changes the turn. */
-static synced_mem_status begin_acquire(struct sm_sharing *sharing)
+static synced_mem_status claim_turn(struct sm_sharing *sharing)
 {
     SM_TRY(sm_sharing_check_process(sharing));
     sm_mutex_lock(&sharing->lock);
@@ -23,11 +23,11 @@ static synced_mem_status begin_acquire(struct sm_sharing *sharing)
     sm_mutex_unlock(&sharing->lock);
     if (free)
         return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "this process has a turn, or waits for one: hand over first");
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "this process has a turn, or waits for one: end it first");
 }
 
 /* *before: the turn. In a callback the calling thread may be in a call on the object, whose end would never come. */
-static synced_mem_status begin_hand_over(struct sm_sharing *sharing, enum sm_turn *before)
+static synced_mem_status begin_ending(struct sm_sharing *sharing, enum sm_turn *before)
 {
     SM_TRY(sm_sharing_check_process(sharing));
     sm_mutex_lock(&sharing->lock);
@@ -38,9 +38,9 @@ static synced_mem_status begin_hand_over(struct sm_sharing *sharing, enum sm_tur
         sharing->turn = SM_TURN_CHANGING;
     sm_mutex_unlock(&sharing->lock);
     if (!has_turn)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "this process has no turn to hand over");
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "this process has no turn to end");
     if (inside)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "a callback can't hand over the object of the call that it is in");
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "a callback can't end the turn of the call that it is in");
     return SYNCED_MEM_OK;
 }
 
@@ -210,9 +210,9 @@ static synced_mem_status wait_and_use_turn(struct sm_sharing *sharing, enum sm_s
     return status;
 }
 
-synced_mem_status sm_acquire(struct sm_sharing *sharing, enum sm_side side, bool writing, sm_deadline deadline)
+synced_mem_status sm_begin_turn(struct sm_sharing *sharing, enum sm_side side, bool writing, sm_deadline deadline)
 {
-    SM_TRY(begin_acquire(sharing));
+    SM_TRY(claim_turn(sharing));
     const synced_mem_status status = wait_and_use_turn(sharing, side, writing, deadline);
     if (status != SYNCED_MEM_OK)
         set_turn(sharing, SM_TURN_NONE, 0);
@@ -321,11 +321,11 @@ static synced_mem_status end_turn_of_object(struct sm_sharing *sharing, bool wri
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_hand_over(struct sm_sharing *sharing)
+synced_mem_status sm_end_turn(struct sm_sharing *sharing)
 {
     enum sm_turn before;
     unsigned head = SYNCED_MEM_UNINITIALIZED;
-    SM_TRY(begin_hand_over(sharing, &before));
+    SM_TRY(begin_ending(sharing, &before));
     const bool writing = before == SM_TURN_WRITE;
     synced_mem_status status = wait_for_calls(sharing);
     if (status == SYNCED_MEM_OK)
@@ -342,7 +342,7 @@ synced_mem_status sm_hand_over(struct sm_sharing *sharing)
 void sm_sharing_end(struct sm_sharing *sharing)
 {
     const struct sm_detail first = sm_detail_get();
-    (void)sm_hand_over(sharing);
+    (void)sm_end_turn(sharing);
     sm_detail_set(&first);
     sm_sharing_leave(sharing);
 }

@@ -9,12 +9,12 @@
  * and then for the transfer of contents to the side. On failure there is no turn. ERR_INVALID_STATE: the process has a
  * turn, or waits for one. ERR_TIMEOUT, ERR_OWNER_DIED, ERR_PEER; ERR_INVALID_DEVICE: the process does not see the device
  * that is needed; ERR_FORKED, GPU errors. */
-synced_mem_status sm_acquire(struct sm_sharing *sharing, enum sm_side side, bool writing, sm_deadline deadline);
+synced_mem_status sm_begin_turn(struct sm_sharing *sharing, enum sm_side side, bool writing, sm_deadline deadline);
 
 /* Waits for this process's work on the object, publishes the head, and ends the turn. Blocks for calls of other threads
  * on the object, too. On failure the turn goes on. ERR_INVALID_STATE: there is no turn, or the memory is exported. GPU
  * errors. */
-synced_mem_status sm_hand_over(struct sm_sharing *sharing);
+synced_mem_status sm_end_turn(struct sm_sharing *sharing);
 
 /* Gives the object to the process at the other end of the socket. Within a turn. Reserves the device memory before the
  * first time. Errors: as sm_shared_send(), sm_gate_begin(). */

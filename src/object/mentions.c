@@ -52,7 +52,7 @@ static inline synced_mem_status mention(struct sm_mentions *mentions, struct syn
     return SYNCED_MEM_OK;
 }
 
-static bool has_something_to_move(synced_mem_state head, enum sm_side side)
+static bool has_something_to_move(synced_mem_head_kind head, enum sm_side side)
 {
     return head == SYNCED_MEM_SYNCED || head == SYNCED_MEM_MIXED || (unsigned)head == sm_bit(sm_other(side));
 }
@@ -128,7 +128,7 @@ static size_t max_offset(size_t a, size_t b)
 /* Visits the pieces of an object, but not those that it has in common with the objects before it: views that contain
  * each other would otherwise visit each piece many times. */
 static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
-                                      synced_mem_state *head)
+                                      synced_mem_head_kind *head)
 {
     struct sm_visited *const visited = &mentions->visited;
     struct synced_mem *const first = sm_first_record(object);
@@ -155,14 +155,14 @@ static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synce
         visited->begin = min_offset(begin, visited->begin);
         visited->end = max_offset(end, visited->end);
     }
-    *head = (synced_mem_state)sm_head_of_all(&heads);
+    *head = (synced_mem_head_kind)sm_head_of_all(&heads);
     return SYNCED_MEM_OK;
 }
 
 /* Visits the pieces of a root that are concerned. If one of them moves, the heads of the others are not needed: the
  * root's head is the other side or MIXED. */
 static synced_mem_status list_concerned(struct sm_mentions *mentions, struct synced_mem *root, enum sm_side side,
-                                        synced_mem_state *head)
+                                        synced_mem_head_kind *head)
 {
     bool moves = false;
     if (sm_is_concerned(root->at.first, side)) {
@@ -173,12 +173,12 @@ static synced_mem_status list_concerned(struct sm_mentions *mentions, struct syn
         SM_TRY(list_piece(mentions, each, root));
         moves = moves || sm_is_to_be_moved(each, side);
     }
-    *head = (synced_mem_state)(moves ? (unsigned)SYNCED_MEM_MIXED : sm_head_of_records(root));
+    *head = (synced_mem_head_kind)(moves ? (unsigned)SYNCED_MEM_MIXED : sm_head_of_records(root));
     return SYNCED_MEM_OK;
 }
 
 static __attribute__((noinline)) synced_mem_status
-list_pieces_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side, synced_mem_state *head)
+list_pieces_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side, synced_mem_head_kind *head)
 {
     const bool whole = object->kind == SM_WHOLE && !sm_has_one_record(object);
     return whole && sm_concerned_begin(object) ? list_concerned(mentions, object, side, head)
@@ -186,12 +186,12 @@ list_pieces_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_
 }
 
 static inline synced_mem_status list_records_of(struct sm_mentions *mentions, struct synced_mem *object,
-                                                enum sm_side side, synced_mem_state *head)
+                                                enum sm_side side, synced_mem_head_kind *head)
 {
     if (sm_is_divided(object))
         return list_pieces_of(mentions, object, side, head);
     SM_TRY(list_record(mentions, object, object)); /* takes lost contents out of the head */
-    *head = (synced_mem_state)sm_head(object);
+    *head = (synced_mem_head_kind)sm_head(object);
     return SYNCED_MEM_OK;
 }
 
@@ -199,7 +199,7 @@ static synced_mem_status list_all_records(struct sm_mentions *mentions, struct s
                                           enum sm_side side)
 {
     for (size_t i = 0; i < count; i++) {
-        synced_mem_state head;
+        synced_mem_head_kind head;
         SM_TRY(list_records_of(mentions, mems[i], side, &head));
         if (mentions->refused < count || has_something_to_move(head, side))
             continue;

@@ -39,7 +39,7 @@ struct sm_mentions {
     bool has_pieces;           /* one of the records is a piece */
     struct sm_mention *given;  /* the caller's memory, which the list uses first */
     size_t refused;            /* the index of the first object that has nothing to move; the number of objects: none */
-    synced_mem_state refused_head;
+    synced_mem_head_kind refused_head;
 };
 
 /* Makes an empty list in memory of the caller's for room mentions. */

@@ -144,7 +144,7 @@ struct synced_mem {
             unsigned char entered;
         };
     };
-    /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents. SM_HEAD_OF_PIECES: of a view, or a
+    /* synced_mem_head_kind: bit 1 << side is set where copy[side] holds the contents. SM_HEAD_OF_PIECES: of a view, or a
      * divided root, that has no pointers published. */
     atomic_uchar head;
     unsigned char kind; /* enum sm_kind; constant */

@@ -45,7 +45,7 @@ static void withdraw_pointers(const struct synced_mem *mem, void *unused)
 }
 
 /* A signal handler may have forked while its thread was in a call, which goes on in the child. It may write the host
- * memory. Another thread may have held the lock. A hand-over may have been in a wait for the calls of other threads. */
+ * memory. Another thread may have held the lock. The end of a turn may have been in a wait for the calls of other threads. */
 static void reopen_in_child(struct sm_sharing *sharing)
 {
     const struct sm_shared_memory *const memory = sharing->memory;
@@ -211,7 +211,7 @@ static synced_mem_status check_turn(const struct sm_sharing *sharing, enum sm_si
 {
     if (sharing->turn != SM_TURN_READ && sharing->turn != SM_TURN_WRITE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is shareable, and this process has no turn: call "
-                                                     "synced_mem_acquire() first");
+                                                     "synced_mem_begin_turn() first");
     if (sharing->turn == SM_TURN_WRITE)
         return SYNCED_MEM_OK;
     if (mode != SM_READ)

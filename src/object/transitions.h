@@ -11,7 +11,7 @@ enum sm_work { SM_NOTHING, SM_ZERO, SM_MOVE };
 
 struct sm_transition {
     unsigned char work; /* enum sm_work */
-    unsigned char next; /* synced_mem_state */
+    unsigned char next; /* synced_mem_head_kind */
 };
 
 /* Indexed by head, side and mode. */

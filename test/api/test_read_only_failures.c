@@ -298,7 +298,7 @@ static bool fail_once(int which, bool adopted, bool allocated, const struct fail
     const unsigned nth = failure->nth;
     const cudaError_t code = failure->code;
     set_scene(&scene, which, adopted, allocated);
-    const synced_mem_state head = synced_mem_head(scene.mem);
+    const synced_mem_head_kind head = synced_mem_head(scene.mem);
     const unsigned failures = emu_failures();
     if (code == cudaSuccess)
         fail_calloc_in = (int)nth;

@@ -29,14 +29,14 @@ START_TEST(the_maker_has_a_turn)
     ck_assert(host_is(synced_mem_cpu_data(one), BYTES, 0));
     host_fill(synced_mem_mutable_cpu_data(one), BYTES, 1);
     HEAD_IS(one, AT_CPU);
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_acquire(one, CPU, WRITE, 0));
-    OK(synced_mem_hand_over(one));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_begin_turn(one, CPU, WRITE, 0));
+    OK(synced_mem_end_turn(one));
     HEAD_IS(one, UNINITIALIZED);
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_hand_over(one));
-    OK(synced_mem_acquire(one, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(one, CPU, READ, 0));
     HEAD_IS(one, AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(one), BYTES, 1));
-    OK(synced_mem_hand_over(one));
+    OK(synced_mem_end_turn(one));
     OK(synced_mem_release(one));
     ck_assert_int_eq(count_shared_mappings(), 0);
 }
@@ -51,12 +51,12 @@ START_TEST(contents_go_from_turn_to_turn)
     ck_assert_str_eq(synced_mem_name(other), "");
     ck_assert_ptr_null(synced_mem_user(other));
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
-    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(other, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_turn(other, CPU, READ, 0));
     for (unsigned i = 1; i < 8; i++) {
         synced_mem *const from = i % 2 ? one : other;
         synced_mem *const to = i % 2 ? other : one;
-        OK(synced_mem_hand_over(from));
-        OK(synced_mem_acquire(to, CPU, WRITE, 0));
+        OK(synced_mem_end_turn(from));
+        OK(synced_mem_begin_turn(to, CPU, WRITE, 0));
         ck_assert(host_is(synced_mem_cpu_data(to), BYTES, i));
         host_fill(synced_mem_mutable_cpu_data(to), BYTES, i + 1);
     }
@@ -70,15 +70,15 @@ START_TEST(both_read)
 {
     open_two();
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(one, CPU, READ, 0));
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(one, CPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     ck_assert(host_is(synced_mem_cpu_data(one), BYTES, 1));
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 1));
-    OK(synced_mem_hand_over(one));
-    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(one, CPU, WRITE, 30));
-    OK(synced_mem_hand_over(other));
-    OK(synced_mem_acquire(one, CPU, WRITE, 0));
+    OK(synced_mem_end_turn(one));
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_turn(one, CPU, WRITE, 30));
+    OK(synced_mem_end_turn(other));
+    OK(synced_mem_begin_turn(one, CPU, WRITE, 0));
     release_two();
 }
 END_TEST
@@ -89,7 +89,7 @@ START_TEST(a_release_in_a_turn)
     open_two();
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 3);
     OK(synced_mem_release(one));
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 3));
     OK(synced_mem_release(other));
 }
@@ -119,7 +119,7 @@ START_TEST(without_a_turn)
     all[1] = other;
     writes_fail(other);
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_cpu_data(other));
-    SAYS("synced_mem_acquire");
+    SAYS("synced_mem_begin_turn");
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_gpu_data(other));
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_gpu_data_on(other, NULL));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_gpu_push(other, NULL));
@@ -142,8 +142,8 @@ START_TEST(in_a_turn_to_read)
     synced_mem *const ordinary = make(BYTES);
     open_two();
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     writes_fail(other);
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_gpu_data(other));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_gpu_push(other, NULL));
@@ -151,7 +151,7 @@ START_TEST(in_a_turn_to_read)
     ck_assert(host_is(synced_mem_cpu_data(ordinary), BYTES, 1));
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 1));
     synced_mem *const third = share_with_myself(other);
-    OK(synced_mem_acquire(third, CPU, READ, 0));
+    OK(synced_mem_begin_turn(third, CPU, READ, 0));
     ck_assert(host_is(synced_mem_cpu_data(third), BYTES, 1));
     OK(synced_mem_release(third));
     release_two();
@@ -228,16 +228,16 @@ START_TEST(wrong_arguments)
     one = make_shareable(BYTES);
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_share(NULL, 0, 0));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_receive(NULL, 0, 0));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_acquire(NULL, CPU, READ, 0));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hand_over(NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_begin_turn(NULL, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_end_turn(NULL));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_share(one, -1, 0));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_receive(&got, -1, 0));
     ck_assert_ptr_null(got);
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_acquire(one, (synced_mem_side)2, READ, 0));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_acquire(one, CPU, (synced_mem_turn)2, 0));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_begin_turn(one, (synced_mem_side)2, READ, 0));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_begin_turn(one, CPU, (synced_mem_turn)2, 0));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_share(ordinary, 0, 0));
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_acquire(ordinary, CPU, READ, 0));
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_hand_over(ordinary));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_begin_turn(ordinary, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_end_turn(ordinary));
     OK(synced_mem_release(ordinary));
     OK(synced_mem_release(one));
 }
@@ -248,8 +248,8 @@ START_TEST(no_bytes)
     one = make_shareable(0);
     other = share_with_myself(one);
     ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(one));
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, CPU, WRITE, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, CPU, WRITE, 0));
     ck_assert_uint_eq(synced_mem_size(other), 0);
     ck_assert_ptr_nonnull(synced_mem_cpu_data(other));
     release_two();
@@ -271,16 +271,16 @@ START_TEST(views_of_one_process)
     synced_mem *const first = make_view(one, 0, BYTES / 2);
     synced_mem *const last = make_view(one, BYTES / 2, BYTES / 2);
     synced_mem *const seen = make_view(other, BYTES / 4, BYTES / 2);
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_acquire(seen, CPU, READ, 0));
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_hand_over(first));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_begin_turn(seen, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_end_turn(first));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_share(first, 0, 0));
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_cpu_data(seen));
     for (int i = 0; i < 3; i++) {
         host_fill(synced_mem_overwrite_cpu_data(first), BYTES / 2, 1);
         host_fill(synced_mem_overwrite_cpu_data(last), BYTES / 2, 2);
-        OK(synced_mem_hand_over(one));
+        OK(synced_mem_end_turn(one));
         FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_cpu_data(first));
-        OK(synced_mem_acquire(other, CPU, i == 1 ? WRITE : READ, 0));
+        OK(synced_mem_begin_turn(other, CPU, i == 1 ? WRITE : READ, 0));
         ck_assert(pattern_is(synced_mem_cpu_data(other), BYTES / 2, 1));
         ck_assert_ptr_eq(synced_mem_cpu_data(seen), (const char *)synced_mem_cpu_data(other) + BYTES / 4);
         if (i != 1)
@@ -289,16 +289,16 @@ START_TEST(views_of_one_process)
             ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(seen));
         synced_mem *const more = make_view(other, 10, 20);
         ck_assert_ptr_nonnull(synced_mem_cpu_data(more));
-        OK(synced_mem_hand_over(other));
+        OK(synced_mem_end_turn(other));
         FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_cpu_data(more));
         OK(synced_mem_release(more));
-        OK(synced_mem_acquire(one, CPU, WRITE, 0));
+        OK(synced_mem_begin_turn(one, CPU, WRITE, 0));
     }
     OK(synced_mem_release(one)); /* the views keep it */
-    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(other, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_turn(other, CPU, READ, 0));
     OK(synced_mem_release(first));
     OK(synced_mem_release(last));
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     OK(synced_mem_release(other));
     OK(synced_mem_release(seen));
 }
@@ -322,11 +322,11 @@ START_TEST(a_tensor_is_out)
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_to_dlpack(&tensor, other, &options));
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
     OK(synced_mem_to_dlpack(&tensor, one, &options));
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_hand_over(one));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_end_turn(one));
     ck_assert(host_is(synced_mem_cpu_data(one), BYTES, 1)); /* the turn goes on */
     tensor->deleter(tensor);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     options.mode = SYNCED_MEM_DLPACK_MUTABLE;
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_to_dlpack(&tensor, other, &options));
     release_two();
@@ -347,9 +347,9 @@ START_TEST(without_device_memory)
         FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, synced_mem_gpu_data(one));
     }
     ck_assert(host_is(synced_mem_cpu_data(one), BYTES, 1));
-    OK(synced_mem_hand_over(one));
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_acquire(other, GPU, READ, 0));
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_begin_turn(other, GPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     release_two();
 }
 END_TEST
@@ -362,25 +362,25 @@ START_TEST(contents_on_the_device)
     open_two();
     ck_assert_int_eq(synced_mem_gpu_source(one), SYNCED_MEM_SOURCE_SHAREABLE);
     gpu_fill(synced_mem_overwrite_gpu_data(one), BYTES, 1, NULL);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, GPU, WRITE, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, GPU, WRITE, 0));
     HEAD_IS(other, AT_GPU);
     ck_assert(device_is(synced_mem_gpu_data(other), BYTES, 1));
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 1));
     HEAD_IS(other, SYNCED);
-    OK(synced_mem_hand_over(other));
-    OK(synced_mem_acquire(one, CPU, READ, 0));
+    OK(synced_mem_end_turn(other));
+    OK(synced_mem_begin_turn(one, CPU, READ, 0));
     HEAD_IS(one, SYNCED);
     ck_assert(host_is(synced_mem_cpu_data(one), BYTES, 1));
     ck_assert(device_is(synced_mem_gpu_data(one), BYTES, 1)); /* this side was valid too */
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(one, CPU, WRITE, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(one, CPU, WRITE, 0));
     host_fill(synced_mem_mutable_cpu_data(one), BYTES, 2);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, GPU, READ, 0)); /* fills the device's side */
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, GPU, READ, 0)); /* fills the device's side */
     HEAD_IS(other, SYNCED);
     ck_assert(device_is(synced_mem_gpu_data(other), BYTES, 2));
-    OK(synced_mem_acquire(one, GPU, READ, 0));
+    OK(synced_mem_begin_turn(one, GPU, READ, 0));
     ck_assert(device_is(synced_mem_gpu_data(one), BYTES, 2));
     release_two();
 }
@@ -396,18 +396,18 @@ START_TEST(work_on_streams_ends_before)
         synced_mem_stream stream = open_stream(kind);
         gpu_pause(stream);
         gpu_fill(synced_mem_overwrite_gpu_data_on(one, stream), BYTES, 5 + (unsigned)kind, stream);
-        OK(synced_mem_hand_over(one));
+        OK(synced_mem_end_turn(one));
         ck_assert(gpu_stream_is_idle(stream));
-        OK(synced_mem_acquire(other, GPU, READ, 0));
+        OK(synced_mem_begin_turn(other, GPU, READ, 0));
         gpu_pause(stream);
         const void *const data = synced_mem_gpu_data_on(other, stream);
         ck_assert_ptr_nonnull(data);
-        OK(synced_mem_hand_over(other)); /* also for readers */
+        OK(synced_mem_end_turn(other)); /* also for readers */
         ck_assert(gpu_stream_is_idle(stream));
-        OK(synced_mem_acquire(other, CPU, READ, 0));
+        OK(synced_mem_begin_turn(other, CPU, READ, 0));
         ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 5 + (unsigned)kind));
-        OK(synced_mem_hand_over(other));
-        OK(synced_mem_acquire(one, CPU, WRITE, 0));
+        OK(synced_mem_end_turn(other));
+        OK(synced_mem_begin_turn(one, CPU, WRITE, 0));
         close_stream(stream);
     }
     release_two();
@@ -425,11 +425,11 @@ START_TEST(mixed_contents_are_handed_over)
     host_fill(synced_mem_overwrite_cpu_data(first), BYTES / 2, 1);
     gpu_fill(synced_mem_overwrite_gpu_data(last), BYTES / 2, 2, NULL);
     HEAD_IS(one, MIXED);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, GPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, GPU, READ, 0));
     ck_assert(device_is(synced_mem_gpu_data(other), BYTES / 2, 1));
     ck_assert(device_is((const char *)synced_mem_gpu_data(other) + BYTES / 2, BYTES / 2, 2));
-    OK(synced_mem_acquire(one, CPU, READ, 0));
+    OK(synced_mem_begin_turn(one, CPU, READ, 0));
     ck_assert(host_is(synced_mem_cpu_data(first), BYTES / 2, 1));
     ck_assert(host_is(synced_mem_cpu_data(last), BYTES / 2, 2));
     release_two();
@@ -444,11 +444,11 @@ START_TEST(zeros)
     if (!gpu_expected())
         return;
     open_two();
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, GPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, GPU, READ, 0));
     HEAD_IS(other, AT_GPU);
     ck_assert(device_is(synced_mem_gpu_data(other), BYTES, 0));
-    OK(synced_mem_acquire(one, CPU, READ, 0));
+    OK(synced_mem_begin_turn(one, CPU, READ, 0));
     HEAD_IS(one, SYNCED);
     ck_assert(host_is(synced_mem_cpu_data(one), BYTES, 0));
     release_two();
@@ -464,11 +464,11 @@ START_TEST(copies_with_other_objects)
     open_two();
     OK(synced_mem_async_gpu_copy(one, ordinary, NULL));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(one), 0);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, GPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, GPU, READ, 0));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(other), 0);
-    OK(synced_mem_hand_over(other));
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_end_turn(other));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(other), 1);
     ck_assert_int_eq(synced_mem_cpu_is_pinned(one), 0);
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 7));

@@ -73,8 +73,8 @@ START_TEST(a_device_is_used_during_a_share)
     empty_socket(size);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     OK(synced_mem_receive(&other, ends[1], LONG_MS));
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, CPU, WRITE, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, CPU, WRITE, 0));
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 1));
     close_ends();
     release_two();
@@ -93,8 +93,8 @@ START_TEST(a_device_is_used_after_a_failed_share)
     close_ends();
     gpu_fill(synced_mem_overwrite_gpu_data(one), BYTES, 2, NULL);
     other = share_with_myself(one);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, GPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, GPU, READ, 0));
     ck_assert(device_is(synced_mem_gpu_data(other), BYTES, 2));
     release_two();
 }
@@ -130,8 +130,8 @@ START_TEST(the_device_is_not_the_current_one)
     one = make_shareable_of(BYTES, 1, SYNCED_MEM_SHAREABLE_SAME_USER);
     other = share_with_myself(one);
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 3);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, CPU, WRITE, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, CPU, WRITE, 0));
     uses[_i]();
     ck_assert_int_eq(synced_mem_device(other), 1);
     release_two();

@@ -64,12 +64,12 @@ static void prepare_filled_host(void)
 {
     open_two();
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
-    OK(synced_mem_hand_over(one));
+    OK(synced_mem_end_turn(one));
 }
 
 static synced_mem_status acquire_on_device(void)
 {
-    return synced_mem_acquire(other, GPU, READ, 0);
+    return synced_mem_begin_turn(other, GPU, READ, 0);
 }
 
 static void check_on_device(void)
@@ -82,17 +82,17 @@ static void prepare_filled_device(void)
 {
     open_two();
     gpu_fill(synced_mem_overwrite_gpu_data(one), BYTES, 1, NULL);
-    OK(synced_mem_hand_over(one));
+    OK(synced_mem_end_turn(one));
 }
 
 static synced_mem_status acquire_on_host(void)
 {
-    return synced_mem_acquire(other, CPU, READ, 0);
+    return synced_mem_begin_turn(other, CPU, READ, 0);
 }
 
 static synced_mem_status acquire_to_write(void)
 {
-    return synced_mem_acquire(other, GPU, WRITE, 0);
+    return synced_mem_begin_turn(other, GPU, WRITE, 0);
 }
 
 START_TEST(an_acquire_fails)
@@ -113,12 +113,12 @@ static void prepare_work(void)
 
 static synced_mem_status hand_work_over(void)
 {
-    return synced_mem_hand_over(one);
+    return synced_mem_end_turn(one);
 }
 
 static void check_work(void)
 {
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     close_stream(stream);
     check_on_host();
 }
@@ -146,8 +146,8 @@ static void check_share(void)
 {
     OK(synced_mem_receive(&other, ends[1], LONG_MS));
     close_pair(ends);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, GPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, GPU, READ, 0));
     ck_assert(device_is(synced_mem_gpu_data(other), BYTES, 0));
     release_two();
 }
@@ -212,10 +212,10 @@ START_TEST(no_memory_in_an_acquire)
         OK(synced_mem_view(&view, other, 10, 20, NULL));
         OK(synced_mem_view(&second, other, 20, 4000, NULL));
         fail_calloc_in = at;
-        const synced_mem_status status = synced_mem_acquire(other, CPU, READ, 0);
+        const synced_mem_status status = synced_mem_begin_turn(other, CPU, READ, 0);
         check_no_memory(status, &failures);
         if (status != SYNCED_MEM_OK)
-            OK(synced_mem_acquire(other, CPU, READ, 0));
+            OK(synced_mem_begin_turn(other, CPU, READ, 0));
         ck_assert_ptr_nonnull(synced_mem_cpu_data(view));
         OK(synced_mem_release(view));
         OK(synced_mem_release(second));
@@ -239,9 +239,9 @@ START_TEST(no_device_memory)
     OK(synced_mem_receive(&other, ends[1], LONG_MS));
     close_pair(ends);
     (void)synced_mem_gpu_data(one);
-    OK(synced_mem_hand_over(one));
+    OK(synced_mem_end_turn(one));
     emu_fail("cuMemImportFromShareableHandle", 1, cudaErrorUnknown, false);
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     HEAD_IS(other, AT_CPU); /* it is SYNCED in the other one */
     check_on_host();
 }
@@ -275,7 +275,7 @@ START_TEST(no_page_locked_memory)
 {
     emu_set_pinned_memory(1 << 10);
     prepare_filled_device();
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(other), 0);
     check_on_host();
 }
@@ -291,9 +291,9 @@ START_TEST(work_out_of_sight)
         emu_fail("cudaStreamSynchronize", i, cudaErrorUnknown, false);
     }
     (void)synced_mem_async_gpu_push(one, NULL);
-    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_hand_over(one));
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_end_turn(one));
     emu_fail_clear();
-    synced_mem_status status = synced_mem_hand_over(one);
+    synced_mem_status status = synced_mem_end_turn(one);
     if (status != SYNCED_MEM_OK) { /* the work is on a stream of the program's */
         ck_assert_int_eq(status, SYNCED_MEM_ERR_CUDA);
         SAYS("unknown");

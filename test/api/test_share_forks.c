@@ -86,7 +86,7 @@ static void *hand_over_later(void *unused)
 {
     (void)unused;
     interrupt_wait();
-    SOUND(synced_mem_hand_over(one) == SYNCED_MEM_OK);
+    SOUND(synced_mem_end_turn(one) == SYNCED_MEM_OK);
     return NULL;
 }
 
@@ -97,16 +97,16 @@ START_TEST(a_fork_in_a_wait_for_a_turn)
     if (_i == 1 && gpu_expected())
         ck_assert_ptr_nonnull(synced_mem_gpu_data(one));
     ck_assert_int_eq(pthread_create(&thread, NULL, hand_over_later, NULL), 0);
-    const synced_mem_status status = synced_mem_acquire(other, CPU, WRITE, LONG_MS);
+    const synced_mem_status status = synced_mem_begin_turn(other, CPU, WRITE, LONG_MS);
     if (is_child())
         leave_child(is_refused(status));
     OK(status);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     check_child();
-    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(one, CPU, READ, 0)); /* the parent's word is in line */
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_turn(one, CPU, READ, 0)); /* the parent's word is in line */
     ck_assert(host_is(synced_mem_mutable_cpu_data(other), BYTES, 1));
-    OK(synced_mem_hand_over(other));
-    OK(synced_mem_acquire(one, CPU, READ, 0));
+    OK(synced_mem_end_turn(other));
+    OK(synced_mem_begin_turn(one, CPU, READ, 0));
     release_two();
     ck_assert_int_eq(unsound, 0);
 }
@@ -150,14 +150,14 @@ synced_mem_status __wrap_sm_leave_and_reap(struct sm_transaction *transaction, s
 START_TEST(a_fork_while_contents_are_taken_over)
 {
     open_two(SYNCED_MEM_DEVICE_CURRENT);
-    OK(synced_mem_hand_over(one));
+    OK(synced_mem_end_turn(one));
     fork_where = _i / 2 ? AT_END : AT_BEGIN;
-    const synced_mem_status status = synced_mem_acquire(other, CPU, _i % 2 ? WRITE : READ, LONG_MS);
+    const synced_mem_status status = synced_mem_begin_turn(other, CPU, _i % 2 ? WRITE : READ, LONG_MS);
     if (is_child())
         leave_child(is_refused(status));
     OK(status);
     check_child();
-    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(one, CPU, WRITE, 0));
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_turn(one, CPU, WRITE, 0));
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 1));
     release_two();
 }
@@ -168,16 +168,16 @@ START_TEST(a_child_writes_memory_of_its_own)
 {
     open_two(SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_clear(one));
-    OK(synced_mem_hand_over(one));
+    OK(synced_mem_end_turn(one));
     child_waits = true;
     fork_where = _i ? AT_END : AT_BEGIN;
-    const synced_mem_status status = synced_mem_acquire(other, CPU, READ, LONG_MS);
+    const synced_mem_status status = synced_mem_begin_turn(other, CPU, READ, LONG_MS);
     child_waits = false;
     if (is_child())
         leave_child(is_refused(status));
     OK(status);
-    OK(synced_mem_hand_over(other));
-    OK(synced_mem_acquire(one, CPU, WRITE, 0));
+    OK(synced_mem_end_turn(other));
+    OK(synced_mem_begin_turn(one, CPU, WRITE, 0));
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 5);
     raise_flag(PARENT_HAS_WRITTEN);
     check_child();
@@ -194,7 +194,7 @@ START_TEST(a_death_came_before_the_fork)
     sm_sharing_of(one)->memory->participant.seen_deaths = 1;
     sm_sharing_of(other)->memory->participant.seen_deaths = 1;
     ck_assert_int_eq(pthread_create(&thread, NULL, hand_over_later, NULL), 0);
-    const synced_mem_status status = synced_mem_acquire(other, CPU, WRITE, LONG_MS);
+    const synced_mem_status status = synced_mem_begin_turn(other, CPU, WRITE, LONG_MS);
     if (is_child())
         leave_child(status == SYNCED_MEM_ERR_FORKED);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
@@ -234,7 +234,7 @@ START_TEST(a_fork_in_a_wait_for_calls)
     ck_assert_int_eq(pthread_create(&threads[0], NULL, share_for_long, NULL), 0);
     (void)usleep(50000);
     ck_assert_int_eq(pthread_create(&threads[1], NULL, share_in_vain, NULL), 0);
-    const synced_mem_status status = synced_mem_hand_over(one);
+    const synced_mem_status status = synced_mem_end_turn(one);
     if (is_child()) {
         (void)close(ends[1]);
         leave_child(is_refused(status));
@@ -244,7 +244,7 @@ START_TEST(a_fork_in_a_wait_for_calls)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     check_child();
     (void)close(ends[0]);
-    OK(synced_mem_acquire(other, CPU, WRITE, 0));
+    OK(synced_mem_begin_turn(other, CPU, WRITE, 0));
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 1));
     release_two();
     ck_assert_int_eq(unsound, 0);

@@ -128,7 +128,7 @@ static void use_among_enemies(synced_mem *mem, synced_mem *view)
     const synced_mem_side side = gpu_expected() && draw() % 2 ? GPU : CPU;
     const synced_mem_turn turn = draw() % 2 ? WRITE : READ;
     uint64_t begin = sm_now();
-    if (!ends_well(begin, synced_mem_acquire(mem, side, turn, TIMEOUT_MS)))
+    if (!ends_well(begin, synced_mem_begin_turn(mem, side, turn, TIMEOUT_MS)))
         return;
     turns++;
     ck_assert_ptr_nonnull(side == GPU ? synced_mem_gpu_data(mem) : synced_mem_cpu_data(mem));
@@ -137,7 +137,7 @@ static void use_among_enemies(synced_mem *mem, synced_mem *view)
     else if (turn == WRITE)
         memset(synced_mem_mutable_cpu_data(view), 1, synced_mem_size(view));
     begin = sm_now();
-    ck_assert(ends_well(begin, synced_mem_hand_over(mem)));
+    ck_assert(ends_well(begin, synced_mem_end_turn(mem)));
 }
 
 static void stay_honest(synced_mem *mem)
@@ -164,7 +164,7 @@ static void make_among_enemies(int socket)
 {
     synced_mem *const mem = make_and_share(socket);
     OK(synced_mem_share(mem, to_hostile[0], LONG_MS));
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_end_turn(mem));
     stay_honest(mem);
 }
 
@@ -253,8 +253,8 @@ static void outlive_locks(int socket)
             OK(synced_mem_share(mem, again[0], LONG_MS));
     } while (status == SYNCED_MEM_ERR_INVALID_STATE && sm_now() - begin < UINT64_C(5000000000));
     OK(status);
-    OK(synced_mem_hand_over(mem));
-    OK(synced_mem_acquire(other, CPU, WRITE, LONG_MS));
+    OK(synced_mem_end_turn(mem));
+    OK(synced_mem_begin_turn(other, CPU, WRITE, LONG_MS));
     OK(synced_mem_release(other));
     OK(synced_mem_release(mem));
     (void)close(again[0]);
@@ -313,7 +313,7 @@ static void go_on_in_time(int socket)
         OK(synced_mem_share(mem, again[0], 0));
         note_time(shortest, SHARING, &begin);
     }
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_end_turn(mem));
     for (int round = 0; round < ROUNDS; round++) {
         synced_mem *other = NULL;
         uint64_t begin = sm_now();
@@ -323,10 +323,10 @@ static void go_on_in_time(int socket)
         if (!other)
             OK(synced_mem_receive(&other, again[1], LONG_MS));
         begin = sm_now();
-        status = synced_mem_acquire(mem, CPU, WRITE, 10);
+        status = synced_mem_begin_turn(mem, CPU, WRITE, 10);
         note_time(shortest, ACQUIRING, &begin);
         if (status == SYNCED_MEM_OK)
-            OK(synced_mem_hand_over(mem));
+            OK(synced_mem_end_turn(mem));
         else
             ck_assert_int_eq(status, SYNCED_MEM_ERR_TIMEOUT);
         begin = sm_now();

@@ -34,18 +34,18 @@ static void end_steps(void)
 static void use_in_turns(synced_mem *mem)
 {
     const bool on_device = gpu_expected();
-    OK(synced_mem_acquire(mem, CPU, WRITE, LONG_MS));
+    OK(synced_mem_begin_turn(mem, CPU, WRITE, LONG_MS));
     (void)synced_mem_cpu_data(mem);
     if (on_device)
         gpu_fill(synced_mem_overwrite_gpu_data(mem), BYTES, SECOND_PATTERN, NULL);
     else
         host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, SECOND_PATTERN);
-    OK(synced_mem_hand_over(mem));
-    OK(synced_mem_acquire(mem, CPU, READ, LONG_MS));
+    OK(synced_mem_end_turn(mem));
+    OK(synced_mem_begin_turn(mem, CPU, READ, LONG_MS));
     (void)host_is(synced_mem_cpu_data(mem), BYTES, SECOND_PATTERN);
-    OK(synced_mem_hand_over(mem));
-    OK(synced_mem_acquire(mem, on_device ? GPU : CPU, READ, LONG_MS));
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_end_turn(mem));
+    OK(synced_mem_begin_turn(mem, on_device ? GPU : CPU, READ, LONG_MS));
+    OK(synced_mem_end_turn(mem));
 }
 
 /* Everything a maker does. */
@@ -55,7 +55,7 @@ static void make_to_the_end(int socket)
     synced_mem *const mem = make_shareable(BYTES);
     host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 1);
     OK(synced_mem_share(mem, socket, LONG_MS));
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_end_turn(mem));
     use_in_turns(mem);
     OK(synced_mem_release(mem));
     end_steps();
@@ -74,11 +74,11 @@ static void receive_to_the_end(int socket)
 /* Acquires until that is no failure. Returns whether a death was told. Each call ends long before its timeout. */
 static bool acquire_after_all(synced_mem *mem, synced_mem_side side, synced_mem_turn turn)
 {
-    const synced_mem_status first = synced_mem_acquire(mem, side, turn, LONG_MS);
+    const synced_mem_status first = synced_mem_begin_turn(mem, side, turn, LONG_MS);
     if (first == SYNCED_MEM_OK)
         return false;
     ck_assert_int_eq(first, SYNCED_MEM_ERR_OWNER_DIED);
-    OK(synced_mem_acquire(mem, side, turn, LONG_MS));
+    OK(synced_mem_begin_turn(mem, side, turn, LONG_MS));
     return true;
 }
 
@@ -96,7 +96,7 @@ static void go_on(synced_mem *mem)
             ck_assert(pattern_is(data, BYTES, 1) || pattern_is(data, BYTES, SECOND_PATTERN) ||
                       (told && pattern_is(data, BYTES, 0)));
         }
-        OK(synced_mem_hand_over(mem));
+        OK(synced_mem_end_turn(mem));
     } while (!is_over);
     ck_assert_int_le(told, 1);
     told += acquire_after_all(mem, CPU, WRITE);
@@ -114,7 +114,7 @@ static void make_and_go_on(int socket)
     host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 1);
     const synced_mem_status status = synced_mem_share(mem, socket, LONG_MS);
     ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_PEER);
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_end_turn(mem));
     go_on(mem);
 }
 

@@ -13,12 +13,12 @@ START_TEST(a_stream_captures)
     gpu_fill(synced_mem_overwrite_gpu_data(one), BYTES, 1, NULL);
     stream = open_stream(BLOCKING);
     ck_assert_int_eq(cudaStreamBeginCapture((cudaStream_t)stream, cudaStreamCaptureModeRelaxed), cudaSuccess);
-    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_hand_over(one));
+    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_end_turn(one));
     ck_assert_int_eq(cudaStreamEndCapture((cudaStream_t)stream, &graph), cudaSuccess);
     ck_assert_int_eq(cudaGraphDestroy(graph), cudaSuccess);
-    OK(synced_mem_hand_over(one));
+    OK(synced_mem_end_turn(one));
     close_stream(stream);
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     check_on_host();
 }
 END_TEST
@@ -34,7 +34,7 @@ static void *read_on_host(void *unused)
 
 static void *hand_one_over(void *unused)
 {
-    SOUND(synced_mem_hand_over(one) == SYNCED_MEM_OK);
+    SOUND(synced_mem_end_turn(one) == SYNCED_MEM_OK);
     return unused;
 }
 
@@ -54,13 +54,13 @@ START_TEST(a_hand_over_waits_for_calls)
     while (!others_sleep())
         continue;
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_gpu_data(one));
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_acquire(one, CPU, READ, 0));
-    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(other, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_begin_turn(one, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_turn(other, CPU, READ, 0));
     gpu_unhold();
     ck_assert_int_eq(pthread_join(reader, NULL), 0);
     ck_assert_int_eq(pthread_join(ender, NULL), 0);
     ck_assert_int_eq(unsound, 0);
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     close_stream(stream);
     check_on_host();
 }
@@ -73,7 +73,7 @@ static synced_mem_status in_callback = SYNCED_MEM_STATUS_FORCE_INT; /* it was no
 static void hand_over_in_callback(void *data, void *user, synced_mem_stream unused)
 {
     (void)data, (void)user, (void)unused;
-    in_callback = synced_mem_hand_over(one);
+    in_callback = synced_mem_end_turn(one);
 }
 
 /* The callback runs in a call on the object itself. */
@@ -97,7 +97,7 @@ START_TEST(a_callback_hands_over)
     const void *const data = synced_mem_overwrite_cpu_data(one);
     ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
     ck_assert_int_eq(in_callback, SYNCED_MEM_ERR_INVALID_STATE);
-    OK(synced_mem_hand_over(one));
+    OK(synced_mem_end_turn(one));
     close_stream(stream);
     release_two();
 }
@@ -106,7 +106,7 @@ END_TEST
 static int hand_over_in_handler(const synced_mem_out_of_memory *request, void *user)
 {
     (void)request, (void)user;
-    in_callback = synced_mem_hand_over(one);
+    in_callback = synced_mem_end_turn(one);
     return 0;
 }
 
@@ -114,9 +114,9 @@ static int hand_over_in_handler(const synced_mem_out_of_memory *request, void *u
 START_TEST(a_handler_hands_over)
 {
     open_two();
-    OK(synced_mem_hand_over(one));
+    OK(synced_mem_end_turn(one));
     OK(synced_mem_release(one));
-    OK(synced_mem_acquire(other, CPU, WRITE, 0));
+    OK(synced_mem_begin_turn(other, CPU, WRITE, 0));
     one = other;
     synced_mem_set_out_of_memory_handler(hand_over_in_handler, NULL);
     emu_fail("cuMemImportFromShareableHandle", 1, cudaErrorMemoryAllocation, false);

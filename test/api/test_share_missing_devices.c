@@ -20,13 +20,13 @@ START_TEST(a_device_is_lost)
     leaves_memory = true;
     if (_i == 0) {
         lose_device();
-        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_hand_over(one));
-        FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(other, CPU, READ, 0));
+        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_end_turn(one));
+        FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_turn(other, CPU, READ, 0));
         OK(synced_mem_release(one)); /* a death in the turn */
-        FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_acquire(other, CPU, READ, 0));
-        OK(synced_mem_acquire(other, CPU, READ, 0));
+        FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_begin_turn(other, CPU, READ, 0));
+        OK(synced_mem_begin_turn(other, CPU, READ, 0));
         ck_assert(pattern_is(synced_mem_cpu_data(other), BYTES, 0));
-        FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_acquire(third, CPU, READ, 0));
+        FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_begin_turn(third, CPU, READ, 0));
     } else {
         host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
         const void *const data = synced_mem_gpu_data_on(one, NULL);
@@ -34,8 +34,8 @@ START_TEST(a_device_is_lost)
         HEAD_IS(one, SYNCED);
         emu_break_device(0, cudaErrorLaunchFailure);
         (void)gpu_try_fill((void *)(uintptr_t)data, BYTES, 2, NULL);
-        OK(synced_mem_hand_over(one));
-        OK(synced_mem_acquire(other, CPU, READ, 0));
+        OK(synced_mem_end_turn(one));
+        OK(synced_mem_begin_turn(other, CPU, READ, 0));
         ck_assert(pattern_is(synced_mem_cpu_data(other), BYTES, 1));
         OK(synced_mem_release(one));
     }
@@ -50,14 +50,14 @@ static void make_on_both(int socket)
 {
     synced_mem *const mem = make_and_share(socket);
     gpu_fill(synced_mem_overwrite_gpu_data(mem), BYTES, 1, NULL);
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_end_turn(mem));
     raise_flag(0);
     await_flag(1, 1);
-    OK(synced_mem_acquire(mem, CPU, READ, LONG_MS)); /* now both sides are valid */
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_begin_turn(mem, CPU, READ, LONG_MS)); /* now both sides are valid */
+    OK(synced_mem_end_turn(mem));
     raise_flag(0);
     await_flag(1, 2);
-    OK(synced_mem_acquire(mem, GPU, READ, LONG_MS));
+    OK(synced_mem_begin_turn(mem, GPU, READ, LONG_MS));
     ck_assert(device_is(synced_mem_gpu_data(mem), BYTES, 3));
     OK(synced_mem_release(mem));
 }
@@ -84,19 +84,19 @@ static void receive_without_device(int socket)
     synced_mem *const mem = receive(socket);
     await_flag(0, 1);
     for (int turn = 0; turn < 2; turn++) {
-        FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_acquire(mem, CPU, turn ? WRITE : READ, LONG_MS));
-        FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_acquire(mem, GPU, turn ? WRITE : READ, LONG_MS));
+        FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_begin_turn(mem, CPU, turn ? WRITE : READ, LONG_MS));
+        FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_begin_turn(mem, GPU, turn ? WRITE : READ, LONG_MS));
     }
     raise_flag(1);
     await_flag(0, 2);
     synced_mem *const other_device = make_at_gpu(BYTES, 9); /* the process uses a device */
-    OK(synced_mem_acquire(mem, CPU, WRITE, LONG_MS));
+    OK(synced_mem_begin_turn(mem, CPU, WRITE, LONG_MS));
     HEAD_IS(mem, AT_CPU);
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_data(mem));
     ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 1));
     use_host_side(mem);
     host_fill(synced_mem_mutable_cpu_data(mem), BYTES, 3);
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_end_turn(mem));
     raise_flag(1);
     OK(synced_mem_release(mem));
     OK(synced_mem_release(other_device));
@@ -112,8 +112,8 @@ END_TEST
 START_TEST(a_stream_of_another_device)
 {
     open_two();
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, CPU, WRITE, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, CPU, WRITE, 0));
     gpu_make_current(1);
     stream = gpu_stream_create(1, true);
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_overwrite_gpu_data_on(other, stream));
@@ -142,8 +142,8 @@ START_TEST(a_machine_without_a_device)
     one = make_shareable(BYTES);
     other = share_with_myself(one);
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
-    OK(synced_mem_hand_over(one));
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     check_on_host();
 }
 END_TEST

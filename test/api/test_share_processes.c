@@ -13,17 +13,17 @@ static void take_turns(synced_mem *mem, unsigned first)
     for (unsigned i = first; i < ROUNDS; i += 2) {
         const bool on_device = gpu_expected() && i % 3 == 0;
         for (;;) {
-            OK(synced_mem_acquire(mem, on_device ? GPU : CPU, WRITE, LONG_MS));
+            OK(synced_mem_begin_turn(mem, on_device ? GPU : CPU, WRITE, LONG_MS));
             if (host_is(synced_mem_cpu_data(mem), BYTES, i))
                 break;
-            OK(synced_mem_hand_over(mem)); /* the other process was not there yet */
+            OK(synced_mem_end_turn(mem)); /* the other process was not there yet */
             (void)usleep(100);
         }
         if (on_device)
             gpu_fill(synced_mem_overwrite_gpu_data(mem), BYTES, i + 1, NULL);
         else
             host_fill(synced_mem_mutable_cpu_data(mem), BYTES, i + 1);
-        OK(synced_mem_hand_over(mem));
+        OK(synced_mem_end_turn(mem));
     }
 }
 
@@ -31,7 +31,7 @@ static void make_and_take_turns(int socket)
 {
     synced_mem *const mem = make_and_share(socket);
     host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 0);
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_end_turn(mem));
     take_turns(mem, 0);
     OK(synced_mem_release(mem));
 }
@@ -63,7 +63,7 @@ static void receive_late(int socket)
 {
     await_flag(0, 1);
     synced_mem *const mem = receive(socket);
-    OK(synced_mem_acquire(mem, CPU, READ, 0));
+    OK(synced_mem_begin_turn(mem, CPU, READ, 0));
     ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 1));
     OK(synced_mem_release(mem));
 }
@@ -100,9 +100,9 @@ static void receive_after_a_death(int socket)
 {
     synced_mem *const mem = receive(socket);
     const bool on_device = gpu_expected();
-    FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_acquire(mem, CPU, READ, LONG_MS));
+    FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_begin_turn(mem, CPU, READ, LONG_MS));
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_cpu_data(mem));
-    OK(synced_mem_acquire(mem, on_device ? GPU : CPU, WRITE, 0));
+    OK(synced_mem_begin_turn(mem, on_device ? GPU : CPU, WRITE, 0));
     HEAD_IS(mem, UNINITIALIZED);
     if (on_device)
         ck_assert(device_is(synced_mem_gpu_data(mem), BYTES, 0));
@@ -163,8 +163,8 @@ static void write_after_a_death(int socket)
     gpu_fill(own, size, 2, NULL);
     gpu_sync_device(0);
     raise_flag(1);
-    FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_acquire(mem, GPU, READ, LONG_MS));
-    OK(synced_mem_acquire(mem, GPU, WRITE, 0));
+    FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_begin_turn(mem, GPU, READ, LONG_MS));
+    OK(synced_mem_begin_turn(mem, GPU, WRITE, 0));
     void *const data = synced_mem_overwrite_gpu_data(mem);
     ck_assert_ptr_nonnull(data);
     gpu_copy(data, own, size, NULL);
@@ -192,9 +192,9 @@ static void make_and_wait(int socket)
 {
     synced_mem *const mem = make_and_share(socket);
     host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 4);
-    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_end_turn(mem));
     await_flag(1, 1);
-    OK(synced_mem_acquire(mem, CPU, WRITE, LONG_MS)); /* nothing is lost */
+    OK(synced_mem_begin_turn(mem, CPU, WRITE, LONG_MS)); /* nothing is lost */
     ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 4));
     OK(synced_mem_release(mem));
 }
@@ -202,7 +202,7 @@ static void make_and_wait(int socket)
 static void receive_and_be_killed(int socket)
 {
     synced_mem *const mem = receive(socket);
-    OK(synced_mem_acquire(mem, gpu_expected() ? GPU : CPU, READ, LONG_MS));
+    OK(synced_mem_begin_turn(mem, gpu_expected() ? GPU : CPU, READ, LONG_MS));
     raise_flag(0);
     (void)pause();
 }
@@ -231,8 +231,8 @@ static void check_in_child(void)
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_mutable_cpu_data(mine));
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data_on(mine, NULL));
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(view));
-    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_hand_over(mine));
-    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_acquire(mine, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_end_turn(mine));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_begin_turn(mine, CPU, READ, 0));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_share(mine, 0, 0));
     ck_assert_uint_eq(synced_mem_size(mine), BYTES);
     if (!uses_gpu)
@@ -246,7 +246,7 @@ static void check_in_child(void)
     synced_mem *const other = share_with_myself(own);
     host_fill(synced_mem_overwrite_cpu_data(own), BYTES, 6);
     OK(synced_mem_release(own));
-    OK(synced_mem_acquire(other, CPU, READ, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 6));
     OK(synced_mem_release(other));
 }
@@ -269,8 +269,8 @@ static void make_fork_and_exit(int socket)
     }
     await_flag(0, 1);
     ck_assert(host_is(synced_mem_cpu_data(mine), BYTES, 1));
-    OK(synced_mem_hand_over(mine));
-    OK(synced_mem_acquire(mine, CPU, WRITE, LONG_MS));
+    OK(synced_mem_end_turn(mine));
+    OK(synced_mem_begin_turn(mine, CPU, WRITE, LONG_MS));
     _exit(0);
 }
 
@@ -279,10 +279,10 @@ static void receive_after_both(int socket)
     synced_mem *const mem = receive(socket);
     synced_mem_status status = SYNCED_MEM_OK;
     while (status == SYNCED_MEM_OK) {
-        status = synced_mem_acquire(mem, CPU, READ, LONG_MS);
+        status = synced_mem_begin_turn(mem, CPU, READ, LONG_MS);
         if (status == SYNCED_MEM_OK) {
             ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 1));
-            OK(synced_mem_hand_over(mem));
+            OK(synced_mem_end_turn(mem));
             (void)usleep(1000);
         }
     }
@@ -330,8 +330,8 @@ static void make_with_threads(int socket)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, access_always, counts[i]), 0);
     for (unsigned i = 0; i < 50; i++) {
         host_fill(synced_mem_mutable_cpu_data(mine), BYTES, 2);
-        OK(synced_mem_hand_over(mine));
-        OK(synced_mem_acquire(mine, CPU, WRITE, LONG_MS));
+        OK(synced_mem_end_turn(mine));
+        OK(synced_mem_begin_turn(mine, CPU, WRITE, LONG_MS));
     }
     atomic_store(&stop, true);
     for (int i = 0; i < THREADS; i++)
@@ -345,10 +345,10 @@ static void receive_meanwhile(int socket)
 {
     synced_mem *const mem = receive(socket);
     while (atomic_load(&common->flags[0]) == 0) {
-        const synced_mem_status status = synced_mem_acquire(mem, CPU, READ, 10);
+        const synced_mem_status status = synced_mem_begin_turn(mem, CPU, READ, 10);
         ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_TIMEOUT);
         if (status == SYNCED_MEM_OK)
-            OK(synced_mem_hand_over(mem));
+            OK(synced_mem_end_turn(mem));
     }
     OK(synced_mem_release(mem));
 }

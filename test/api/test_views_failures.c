@@ -9,14 +9,14 @@
 
 enum { PARTS = 6, PART = ROOT / PARTS, MOST = 200 };
 
-static const synced_mem_state of_parts[PARTS] = {SYNCED_MEM_AT_GPU, SYNCED_MEM_AT_CPU,        SYNCED_MEM_AT_GPU,
-                                                 SYNCED_MEM_SYNCED, SYNCED_MEM_UNINITIALIZED, SYNCED_MEM_AT_CPU};
+static const synced_mem_head_kind of_parts[PARTS] = {SYNCED_MEM_AT_GPU, SYNCED_MEM_AT_CPU,        SYNCED_MEM_AT_GPU,
+                                                     SYNCED_MEM_SYNCED, SYNCED_MEM_UNINITIALIZED, SYNCED_MEM_AT_CPU};
 
 /* A root with parts of all heads, and a view over the halves of two of them. */
 static struct {
     synced_mem *root, *parts[PARTS], *across;
     synced_mem_stream stream, other;
-    synced_mem_state before[PARTS + 2];
+    synced_mem_head_kind before[PARTS + 2];
 } it;
 
 static synced_mem *object(int i)

@@ -28,19 +28,19 @@ static void check_again(synced_mem *mem, enum access access, synced_mem_stream s
 
 struct parts {
     synced_mem *root, *left, *it, *right;
-    synced_mem_state head, beside;
+    synced_mem_head_kind head, beside;
 };
 
 static void check_heads(const struct parts *of)
 {
-    const synced_mem_state heads[] = {of->beside, of->head, of->beside};
+    const synced_mem_head_kind heads[] = {of->beside, of->head, of->beside};
     ck_assert_int_eq(synced_mem_head(of->left), of->beside);
     ck_assert_int_eq(synced_mem_head(of->it), of->head);
     ck_assert_int_eq(synced_mem_head(of->right), of->beside);
     ck_assert_int_eq(synced_mem_head(of->root), head_of_parts(heads, 3));
 }
 
-static struct parts make_parts(synced_mem *root, synced_mem_state head, synced_mem_state beside)
+static struct parts make_parts(synced_mem *root, synced_mem_head_kind head, synced_mem_head_kind beside)
 {
     const struct parts made = {
         root, view_of(root, 0, LEFT), view_of(root, LEFT, MIDDLE), view_of(root, LEFT + MIDDLE, RIGHT), head, beside};
@@ -63,7 +63,7 @@ static bool has_contents(synced_mem *mem, enum access access, const void *data, 
 
 static void check_cell(struct parts *of, enum access access, synced_mem_stream stream)
 {
-    const synced_mem_state next = next_head[of->head][plain(access)];
+    const synced_mem_head_kind next = next_head[of->head][plain(access)];
     const synced_mem_stats before = stats_now();
     void *const data = given(do_access(of->it, access, stream));
     const bool moves = !overwrites(access) && of->head == (of_gpu(access) ? CPU : GPU);
@@ -95,12 +95,12 @@ static void check_contents(const struct parts *of)
 
 START_TEST(cell)
 {
-    const synced_mem_state head = (synced_mem_state)(_i / ACCESSES);
+    const synced_mem_head_kind head = (synced_mem_head_kind)(_i / ACCESSES);
     const enum access access = (enum access)(_i % ACCESSES);
     if (!gpu_expected() && (of_gpu(access) || head & GPU))
         return;
     for (int i = 0; i < 2 * HEADS; i++) {
-        const synced_mem_state beside = (synced_mem_state)(i / 2);
+        const synced_mem_head_kind beside = (synced_mem_head_kind)(i / 2);
         if (!gpu_expected() && beside & GPU)
             continue;
         synced_mem_stream stream = gpu_expected() ? open_stream(NON_BLOCKING) : NULL;
@@ -131,11 +131,11 @@ static void check_combination(int combination, enum access access, bool whole, s
     synced_mem *parts[] = {view_of(root, 0, LEFT), view_of(root, LEFT, MIDDLE), view_of(root, LEFT + MIDDLE, RIGHT)};
     synced_mem *const object = whole ? root : view_of(root, 1000, LEFT + MIDDLE - 1000 + RIGHT / 2);
     const size_t begin = whole ? 0 : 1000, end = whole ? ROOT : LEFT + MIDDLE + RIGHT / 2;
-    synced_mem_state heads[3], after[3];
+    synced_mem_head_kind heads[3], after[3];
     uint64_t up = 0, down = 0;
     size_t at = 0;
     for (int i = 0; i < 3; i++, combination /= HEADS) {
-        heads[i] = (synced_mem_state)(combination % HEADS);
+        heads[i] = (synced_mem_head_kind)(combination % HEADS);
         after[i] = next_head[heads[i]][plain(access)];
         bring_to(parts[i], heads[i], 1 + (unsigned)i);
         const size_t first = at > begin ? at : begin, last = at + sizes[i] < end ? at + sizes[i] : end;
@@ -163,10 +163,10 @@ static void check_combination(int combination, enum access access, bool whole, s
     if (of_gpu(access))
         ck_assert(device_reads_right(object));
     if (!whole) {
-        const synced_mem_state outside[] = {heads[0], after[0], after[1], after[2], heads[2]};
+        const synced_mem_head_kind outside[] = {heads[0], after[0], after[1], after[2], heads[2]};
         ck_assert_int_eq(synced_mem_head(root), head_of_parts(outside, 5));
         ck_assert_int_eq(synced_mem_head(parts[1]), after[1]);
-        const synced_mem_state left[] = {heads[0], after[0]}, right[] = {after[2], heads[2]};
+        const synced_mem_head_kind left[] = {heads[0], after[0]}, right[] = {after[2], heads[2]};
         ck_assert_int_eq(synced_mem_head(parts[0]), head_of_parts(left, 2));
         ck_assert_int_eq(synced_mem_head(parts[2]), head_of_parts(right, 2));
         release_all(parts, 3);

@@ -9,14 +9,14 @@ enum { PARTS = 4, PART = ROOT / PARTS };
 /* A root whose parts have the four heads, as far as there is a device. */
 static struct {
     synced_mem *root, *parts[PARTS];
-    synced_mem_state heads[PARTS];
+    synced_mem_head_kind heads[PARTS];
 } it;
 
 static void make_parts(bool pageable)
 {
     it.root = make_root(pageable);
     for (int i = 0; i < PARTS; i++) {
-        it.heads[i] = gpu_expected() ? (synced_mem_state)i : (synced_mem_state)(i % 2);
+        it.heads[i] = gpu_expected() ? (synced_mem_head_kind)i : (synced_mem_head_kind)(i % 2);
         it.parts[i] = view_of(it.root, (size_t)i * PART, PART);
         bring_to(it.parts[i], it.heads[i], (unsigned)i);
     }
@@ -30,7 +30,7 @@ static void check_heads(void)
     ck_assert_int_eq(synced_mem_head(it.root), head_of_parts(it.heads, PARTS));
 }
 
-static void all_are(synced_mem_state head)
+static void all_are(synced_mem_head_kind head)
 {
     for (int i = 0; i < PARTS; i++)
         it.heads[i] = head;
@@ -183,9 +183,9 @@ static void use_memory(enum use use, void *host, void *device, synced_mem_stream
 
 START_TEST(replaced)
 {
-    static const synced_mem_state heads[USES] = {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_CPU,
-                                                 SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_GPU, SYNCED_MEM_AT_GPU,
-                                                 SYNCED_MEM_SYNCED};
+    static const synced_mem_head_kind heads[USES] = {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_CPU,
+                                                     SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_GPU, SYNCED_MEM_AT_GPU,
+                                                     SYNCED_MEM_SYNCED};
     static const int times[USES] = {0, 1, 0, 0, 0, 1, 2};
     const enum use use = (enum use)(_i / 2);
     if (!gpu_expected() && use > ADOPT_HOST)
@@ -360,7 +360,7 @@ END_TEST
 START_TEST(a_side_is_released)
 {
     const bool host = _i % 2;
-    const synced_mem_state goes = host ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU, stays = SYNCED_MEM_SYNCED - goes;
+    const synced_mem_head_kind goes = host ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU, stays = SYNCED_MEM_SYNCED - goes;
     make_parts(_i / 2);
     const struct facts before = facts_of(it.root);
     if (!gpu_expected()) {

@@ -191,11 +191,11 @@ static synced_mem_status make_call(enum call call, synced_mem *root)
  * whether the call failed. */
 static bool fails_from(enum call call, bool fresh, int nth)
 {
-    synced_mem_state heads[PARTS];
+    synced_mem_head_kind heads[PARTS];
     synced_mem *const root = make_parts(fresh);
     for (int i = 0; i < PARTS; i++)
         heads[i] = synced_mem_head(parts[i]);
-    const synced_mem_state head = synced_mem_head(root);
+    const synced_mem_head_kind head = synced_mem_head(root);
     fail_in = nth;
     const synced_mem_status status = make_call(call, root);
     fail_in = 0;
@@ -401,7 +401,7 @@ START_TEST(no_memory_for_facts)
     const size_t capacity = synced_mem_cpu_capacity(root);
     const size_t gpu_capacity = synced_mem_gpu_capacity(root);
     const int is_pinned = synced_mem_cpu_is_pinned(root);
-    const synced_mem_state head = synced_mem_head(root);
+    const synced_mem_head_kind head = synced_mem_head(root);
     const synced_mem_status printed = synced_mem_print(root, file);
     const synced_mem_status queried = synced_mem_query(root, &pending);
     const synced_mem_status waited = synced_mem_wait(root);

@@ -7,13 +7,14 @@ enum { PARTS = 5 };
 static synced_mem *make_remains(bool pageable)
 {
     static const size_t begins[PARTS + 1] = {0, 3001, 9000, 9001, 17000, ROOT};
-    static const synced_mem_state heads[PARTS] = {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_GPU, SYNCED_MEM_UNINITIALIZED,
-                                                  SYNCED_MEM_SYNCED, SYNCED_MEM_AT_GPU};
+    static const synced_mem_head_kind heads[PARTS] = {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_GPU, SYNCED_MEM_UNINITIALIZED,
+                                                      SYNCED_MEM_SYNCED, SYNCED_MEM_AT_GPU};
     synced_mem *const root = make_root(pageable);
     synced_mem *views[PARTS];
     for (int i = 0; i < PARTS; i++) {
         views[i] = view_of(root, begins[i], begins[i + 1] - begins[i]);
-        const synced_mem_state head = gpu_expected() ? heads[i] : (synced_mem_state)(heads[i] & SYNCED_MEM_AT_CPU);
+        const synced_mem_head_kind head =
+            gpu_expected() ? heads[i] : (synced_mem_head_kind)(heads[i] & SYNCED_MEM_AT_CPU);
         bring_to(views[i], head, 1 + (unsigned)i);
     }
     for (int i = 0; i < PARTS; i++)

@@ -11,7 +11,7 @@ enum { PARTS = 5, MOST = 200, LARGE = 3 * ROOT };
 static const size_t begins[PARTS + 1] = {0, 3001, 9000, 9001, 17000, ROOT};
 
 /* The heads of the parts. With MIXED heads, one side or the other can have all contents without the loss of any. */
-static const synced_mem_state situations[][PARTS] = {
+static const synced_mem_head_kind situations[][PARTS] = {
     {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_GPU, SYNCED_MEM_UNINITIALIZED, SYNCED_MEM_SYNCED, SYNCED_MEM_AT_GPU},
     {SYNCED_MEM_AT_GPU, SYNCED_MEM_AT_GPU, SYNCED_MEM_UNINITIALIZED, SYNCED_MEM_SYNCED, SYNCED_MEM_AT_GPU},
     {SYNCED_MEM_AT_CPU, SYNCED_MEM_SYNCED, SYNCED_MEM_AT_CPU, SYNCED_MEM_SYNCED, SYNCED_MEM_AT_CPU},
@@ -24,15 +24,15 @@ enum { SITUATIONS = sizeof situations / sizeof situations[0] };
 static struct {
     synced_mem *root;
     synced_mem_stream streams[2];
-    const synced_mem_state *heads;
-    synced_mem_state head;
+    const synced_mem_head_kind *heads;
+    synced_mem_head_kind head;
 } root_of;
 
 /* Brings a part to its head by work on one of two streams, so that two neighbours differ. */
 static void bring_part(synced_mem *part, int i)
 {
     synced_mem_stream stream = root_of.streams[i % 2];
-    const synced_mem_state head = root_of.heads[i];
+    const synced_mem_head_kind head = root_of.heads[i];
     if (head == SYNCED_MEM_AT_GPU)
         device_writes(part, 1 + (unsigned)i, stream);
     else if (head != SYNCED_MEM_UNINITIALIZED)
@@ -169,7 +169,7 @@ START_TEST(contents_stay_on_their_side)
     begin_remains(situation, false, true);
     OK(synced_mem_wait(root_of.root));
     const synced_mem_stats before = stats_now();
-    const synced_mem_state head = root_of.head;
+    const synced_mem_head_kind head = root_of.head;
     OK(synced_mem_resize(root_of.root, size));
     check_bytes(&before, 0, 0);
     if (size <= ROOT)

@@ -27,16 +27,16 @@ static void check_combination(int combination, bool push, bool several, synced_m
 {
     synced_mem *const root = make_root(combination % 2);
     synced_mem *parts[PARTS];
-    synced_mem_state heads[PARTS];
+    synced_mem_head_kind heads[PARTS];
     uint64_t bytes = 0;
-    const synced_mem_state from = push ? CPU : GPU, to = push ? GPU : CPU;
+    const synced_mem_head_kind from = push ? CPU : GPU, to = push ? GPU : CPU;
     for (int i = 0; i < PARTS; i++, combination /= HEADS) {
-        heads[i] = (synced_mem_state)(combination % HEADS);
+        heads[i] = (synced_mem_head_kind)(combination % HEADS);
         parts[i] = view_of(root, begins[i], ends[i] - begins[i]);
         bring_to(parts[i], heads[i], 1 + (unsigned)i);
         bytes += heads[i] == from ? ends[i] - begins[i] : 0;
     }
-    const synced_mem_state before = head_of_parts(heads, PARTS);
+    const synced_mem_head_kind before = head_of_parts(heads, PARTS);
     ck_assert_int_eq(synced_mem_head(root), before);
     const synced_mem_stats stats = stats_now();
     if (before == UN || before == to) {
@@ -237,8 +237,8 @@ START_TEST(one_of_several_is_refused)
     if (!push)
         gpu_fill(synced_mem_overwrite_gpu_data_on(other, NULL), ROOT, 1, NULL);
     synced_mem *const mems[] = {a, other, b, bad, root};
-    const synced_mem_state heads[] = {synced_mem_head(a), synced_mem_head(other), synced_mem_head(b),
-                                      synced_mem_head(bad), synced_mem_head(root)};
+    const synced_mem_head_kind heads[] = {synced_mem_head(a), synced_mem_head(other), synced_mem_head(b),
+                                          synced_mem_head(bad), synced_mem_head(root)};
     const synced_mem_stats before = stats_now();
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, transfer_n(mems, 5, push, stream));
     check_bytes(&before, 0, 0);

@@ -64,7 +64,7 @@ static inline void device_writes(synced_mem *mem, unsigned pattern, synced_mem_s
 }
 
 /* Brings an object that is UNINITIALIZED to the head, with the pattern. */
-static inline void bring_to(synced_mem *mem, synced_mem_state head, unsigned pattern)
+static inline void bring_to(synced_mem *mem, synced_mem_head_kind head, unsigned pattern)
 {
     if (head == SYNCED_MEM_AT_GPU)
         device_writes(mem, pattern, NULL);
@@ -80,14 +80,14 @@ static inline void bring_to(synced_mem *mem, synced_mem_state head, unsigned pat
 #define HEAD(mem, head) ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_##head)
 
 /* Returns the head of an object in parts with these heads. */
-static inline synced_mem_state head_of_parts(const synced_mem_state *heads, int count)
+static inline synced_mem_head_kind head_of_parts(const synced_mem_head_kind *heads, int count)
 {
     unsigned all = SYNCED_MEM_SYNCED, any = 0;
     for (int i = 0; i < count; i++) {
         all &= (unsigned)heads[i];
         any |= (unsigned)heads[i];
     }
-    return all == 0 && any != 0 ? SYNCED_MEM_MIXED : (synced_mem_state)all;
+    return all == 0 && any != 0 ? SYNCED_MEM_MIXED : (synced_mem_head_kind)all;
 }
 
 /* Returns whether the bytes, of the object's host copy, are as expected. */

@@ -118,12 +118,12 @@ static void have_other_at_gpu(void)
 
 static void begin_turn(void)
 {
-    OK(synced_mem_acquire(turned, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0));
+    OK(synced_mem_begin_turn(turned, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0));
 }
 
 static void end_turn(void)
 {
-    OK(synced_mem_hand_over(turned));
+    OK(synced_mem_end_turn(turned));
 }
 
 static void have_no_view(void)
@@ -275,7 +275,7 @@ int main(void)
     other = make(0);
     root = make(0);
     turned = make(1);
-    OK(synced_mem_hand_over(turned));
+    OK(synced_mem_end_turn(turned));
     synced_mem *kept;
     OK(synced_mem_view(&kept, root, 0, SIZE / 8, NULL));
     run_all(with_device, sizeof with_device / sizeof *with_device);

@@ -75,7 +75,7 @@ static void hand_in_both(void)
 /* Other calls that bring contents, and the head afterwards. */
 static const struct {
     void (*act)(void);
-    synced_mem_state head;
+    synced_mem_head_kind head;
 } bringers[] = {{copy_on_stream, SYNCED_MEM_AT_GPU},
                 {copy_on_host, SYNCED_MEM_AT_CPU},
                 {hand_in_host_memory, SYNCED_MEM_AT_CPU},

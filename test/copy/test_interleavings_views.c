@@ -3,11 +3,11 @@
 
 /* ---- A call fails ---- */
 
-static synced_mem_state head_of(size_t offset)
+static synced_mem_head_kind head_of(size_t offset)
 {
     synced_mem *view;
     OK(synced_mem_view(&view, mem, offset, SIZE / 2, NULL));
-    const synced_mem_state head = synced_mem_head(view);
+    const synced_mem_head_kind head = synced_mem_head(view);
     OK(synced_mem_release(view));
     return head;
 }

@@ -43,7 +43,7 @@ static void fail_once(int kind, const char *call, unsigned nth, unsigned threads
     synced_mem *const mem = make_in(mine, 1);
     if (!goes_up(kind))
         gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
-    const synced_mem_state before = synced_mem_head(mem);
+    const synced_mem_head_kind before = synced_mem_head(mem);
     if (!goes_up(kind))
         pattern_write(mine, SIZE, 0);
     emu_fail(call, nth, cudaErrorUnknown, false);
@@ -289,7 +289,7 @@ static bool fails_for_parts(int kind, unsigned nth, void *mine)
         gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
     }
     gpu_stream_sync(stream);
-    const synced_mem_state before = synced_mem_head(mem);
+    const synced_mem_head_kind before = synced_mem_head(mem);
     fail_calloc_in = (int)nth;
     const bool made = kind == 5 ? synced_mem_resize(mem, SIZE) == SYNCED_MEM_OK : make_call(mem, kind, stream);
     fail_calloc_in = 0;

@@ -89,7 +89,7 @@ static void take_turns(synced_mem *mem, unsigned char *page)
     for (int i = 0; i < TURNS; i++) {
         const synced_mem_turn turn = i % 2 ? SYNCED_MEM_TURN_READ : SYNCED_MEM_TURN_WRITE;
         change_words(page);
-        const synced_mem_status status = synced_mem_acquire(mem, SYNCED_MEM_SIDE_CPU, turn, 0);
+        const synced_mem_status status = synced_mem_begin_turn(mem, SYNCED_MEM_SIDE_CPU, turn, 0);
         MUST(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_TIMEOUT || status == SYNCED_MEM_ERR_OWNER_DIED ||
              status == SYNCED_MEM_ERR_PEER || status == SYNCED_MEM_ERR_INVALID_DEVICE ||
              status == SYNCED_MEM_ERR_NO_GPU);
@@ -101,7 +101,7 @@ static void take_turns(synced_mem *mem, unsigned char *page)
         if (turn == SYNCED_MEM_TURN_WRITE)
             memset(data, i, synced_mem_size(mem));
         change_words(page);
-        MUST(synced_mem_hand_over(mem) == SYNCED_MEM_OK);
+        MUST(synced_mem_end_turn(mem) == SYNCED_MEM_OK);
     }
 }
 

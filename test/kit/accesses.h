@@ -21,7 +21,7 @@ enum access {
 };
 enum { PLAIN_ACCESSES = ON_READ }; /* those without a stream */
 
-static const synced_mem_state next_head[4][PLAIN_ACCESSES] = {
+static const synced_mem_head_kind next_head[4][PLAIN_ACCESSES] = {
     [SYNCED_MEM_UNINITIALIZED] = {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_GPU,
                                   SYNCED_MEM_AT_GPU, SYNCED_MEM_AT_GPU},
     [SYNCED_MEM_AT_CPU] = {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_CPU, SYNCED_MEM_SYNCED,

@@ -109,7 +109,7 @@ synced_mem_stats stats_now(void);
 
 /* The state that a failed call must not change. */
 struct facts {
-    synced_mem_state head;
+    synced_mem_head_kind head;
     size_t size;
     int device;
     synced_mem_source cpu;

@@ -470,7 +470,7 @@ static bool is_copy(enum step step)
  * stays valid. */
 static void check_as_before(enum step step, const struct facts *before, enum outcome expected)
 {
-    const synced_mem_state head = synced_mem_head(now.mem);
+    const synced_mem_head_kind head = synced_mem_head(now.mem);
     const bool may_lose = (expected == MAY_BREAK || now.staged) && before->head == SYNCED_MEM_SYNCED;
     const bool overwritten = is_copy(step) && ((head & ~before->head) == 0 || now.unsure);
     REQUIRE(head == before->head || (may_lose && head != SYNCED_MEM_UNINITIALIZED) || overwritten);

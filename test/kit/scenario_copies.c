@@ -39,7 +39,7 @@ synced_mem_status scenario_write_other(bool on_device)
 }
 
 /* A failed transfer may lose the contents that it was to overwrite. The source keeps its contents. */
-static synced_mem_status note_copied(synced_mem_status status, synced_mem_state from)
+static synced_mem_status note_copied(synced_mem_status status, synced_mem_head_kind from)
 {
     if (status == SYNCED_MEM_OK)
         note_written(now.others_pattern);
@@ -54,7 +54,7 @@ synced_mem_status scenario_copy(bool to_host, bool both, synced_mem_stream strea
 {
     synced_mem *const to[] = {now.mem, now.others[1]};
     synced_mem *const from[] = {now.others[0], now.others[0]};
-    const synced_mem_state head = synced_mem_head(from[0]);
+    const synced_mem_head_kind head = synced_mem_head(from[0]);
     if (both) {
         const synced_mem_status status =
             to_host ? synced_mem_cpu_copy_n(to, from, 2) : synced_mem_async_gpu_copy_n(to, from, 2, stream);

@@ -437,7 +437,7 @@ START_TEST(host_contents_stay)
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
     if (_i % 2)
         ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
-    const synced_mem_state head = synced_mem_head(mem);
+    const synced_mem_head_kind head = synced_mem_head(mem);
     break_device();
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_mutable_gpu_data_on(mem, stream));

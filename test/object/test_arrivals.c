@@ -363,7 +363,7 @@ static void lose_in(enum kind kind, bool up, unsigned room, unsigned threads)
 {
     stage(threads);
     struct moving moving = begin(up, room);
-    const synced_mem_state source = up ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
+    const synced_mem_head_kind source = up ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
     fail_the_move(&moving);
     if (kind == PUSH_WITH_ANOTHER || kind == PULL_WITH_ANOTHER)
         opens_the_gate = false;

@@ -56,7 +56,7 @@ static synced_mem *synced_by_pull(size_t size, unsigned pattern)
 }
 
 static const struct way {
-    synced_mem_state head;
+    synced_mem_head_kind head;
     bool with_gpu;
     synced_mem *(*go)(size_t size, unsigned pattern);
 } ways[] = {
@@ -69,14 +69,14 @@ enum { WAYS = sizeof ways / sizeof ways[0] };
 
 static bool contents_are(synced_mem *mem, size_t size, unsigned pattern)
 {
-    const synced_mem_state head = synced_mem_head(mem);
+    const synced_mem_head_kind head = synced_mem_head(mem);
     bool same = true;
     if (head & SYNCED_MEM_AT_GPU)
         same = device_is(synced_mem_gpu_data(mem), size, pattern);
     return same && host_is(synced_mem_cpu_data(mem), size, pattern);
 }
 
-static void check_cell(synced_mem *to, synced_mem *from, synced_mem_state next, size_t size)
+static void check_cell(synced_mem *to, synced_mem *from, synced_mem_head_kind next, size_t size)
 {
     const unsigned expected = next == SYNCED_MEM_UNINITIALIZED ? 0 : OF_FROM;
     ck_assert_int_eq(synced_mem_head(to), next);

@@ -100,10 +100,10 @@ static void stage(unsigned threads)
 
 /* ---- Transfers that fail after they have begun ---- */
 
-static const synced_mem_state heads[] = {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_GPU, SYNCED_MEM_SYNCED,
-                                         SYNCED_MEM_UNINITIALIZED};
+static const synced_mem_head_kind heads[] = {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_GPU, SYNCED_MEM_SYNCED,
+                                             SYNCED_MEM_UNINITIALIZED};
 
-static synced_mem *make_with_head(size_t size, synced_mem_state head, unsigned pattern)
+static synced_mem *make_with_head(size_t size, synced_mem_head_kind head, unsigned pattern)
 {
     synced_mem *const mem = make_on(size, 0);
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, NULL));
@@ -119,7 +119,7 @@ static synced_mem *make_with_head(size_t size, synced_mem_state head, unsigned p
 }
 
 /* If the other side had the old contents, it still has them. */
-static void check_lost(synced_mem *to, synced_mem_state before, synced_mem_state written, size_t size)
+static void check_lost(synced_mem *to, synced_mem_head_kind before, synced_mem_head_kind written, size_t size)
 {
     ck_assert_int_eq(synced_mem_head(to), before & ~written);
     ck_assert(host_is(synced_mem_cpu_data(to), size, before & ~written ? 9 : 0));
@@ -128,7 +128,7 @@ static void check_lost(synced_mem *to, synced_mem_state before, synced_mem_state
 START_TEST(a_staged_copy_fails)
 {
     void *const mine = malloc(LARGE);
-    const synced_mem_state head = heads[_i % 4];
+    const synced_mem_head_kind head = heads[_i % 4];
     stage((unsigned)_i / 4 * 2);
     synced_mem *const to = make_with_head(LARGE, head, 9), *const from = make_on(LARGE, 0);
     pattern_write(mine, LARGE, 1);
@@ -148,7 +148,7 @@ END_TEST
 
 START_TEST(a_copy_to_the_host_fails)
 {
-    const synced_mem_state head = heads[_i % 4];
+    const synced_mem_head_kind head = heads[_i % 4];
     synced_mem *const to = make_with_head(SIZE, head, 9), *const from = make_on_device(SIZE, 1, NULL);
     gpu_sync_device(0);
     emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
@@ -164,7 +164,7 @@ END_TEST
 /* Without an event and without synchronization, the end of the transfer is unknown. */
 START_TEST(a_transfer_out_of_sight)
 {
-    const synced_mem_state head = heads[_i % 4];
+    const synced_mem_head_kind head = heads[_i % 4];
     const bool to_host = _i / 4;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const to = make_with_head(SIZE, head, 9), *const from = make_on_device(SIZE, 1, NULL);
@@ -189,7 +189,7 @@ END_TEST
 START_TEST(a_push_out_of_sight)
 {
     static unsigned char mine[SIZE];
-    const synced_mem_state head = heads[_i];
+    const synced_mem_head_kind head = heads[_i];
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const to = make_with_head(SIZE, head, 9), *const from = make_on(SIZE, 0);
     pattern_write(mine, SIZE, 1);
@@ -357,7 +357,7 @@ static void call_meanwhile(void (*call)(synced_mem *mem), synced_mem *mem)
 }
 
 static const struct {
-    synced_mem_state head;
+    synced_mem_head_kind head;
     void (*call)(synced_mem *mem);
     unsigned pattern; /* in the end */
 } between[] = {

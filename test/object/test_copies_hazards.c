@@ -340,7 +340,7 @@ END_TEST
 
 /* ---- Placements ---- */
 
-static synced_mem *make_with_head(synced_mem_placement_kind placement, synced_mem_state head, unsigned pattern)
+static synced_mem *make_with_head(synced_mem_placement_kind placement, synced_mem_head_kind head, unsigned pattern)
 {
     synced_mem *const mem = make_placed_on(placement, 0);
     if (head == SYNCED_MEM_AT_CPU)
@@ -358,7 +358,8 @@ START_TEST(placement)
 {
     const synced_mem_placement_kind of_to = (synced_mem_placement_kind)(_i % 3);
     const synced_mem_placement_kind of_from = (synced_mem_placement_kind)(_i / 3 % 3);
-    const synced_mem_state head_to = (synced_mem_state)(_i / 9 % 4), head_from = (synced_mem_state)(_i / 36 % 4);
+    const synced_mem_head_kind head_to = (synced_mem_head_kind)(_i / 9 % 4),
+                               head_from = (synced_mem_head_kind)(_i / 36 % 4);
     const bool on_host = _i / 144;
     synced_mem_device_info info = {.struct_size = sizeof info};
     if (!gpu_expected())
@@ -375,7 +376,7 @@ START_TEST(placement)
     else
         OK(synced_mem_async_gpu_copy(to, from, stream));
     check_unchanged(from, &before);
-    const synced_mem_state next = on_host ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
+    const synced_mem_head_kind next = on_host ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
     ck_assert_int_eq(synced_mem_head(to), head_from ? next : SYNCED_MEM_UNINITIALIZED);
     void *const there = gpu_alloc(0, SIZE);
     gpu_copy(there, synced_mem_gpu_data_on(to, stream), SIZE, stream);

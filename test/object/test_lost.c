@@ -32,7 +32,7 @@ static void check_let_go(void)
     emu_reset(0);
 }
 
-static void check_device_lost(synced_mem *mem, synced_mem_state head)
+static void check_device_lost(synced_mem *mem, synced_mem_head_kind head)
 {
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_mutable_gpu_data(mem));

@@ -35,7 +35,7 @@ static bool device_has(synced_mem *mem, size_t filled, unsigned pattern)
 /* Checks each valid side, without a transfer, and then the other side. */
 static void check_sides(synced_mem *mem, size_t filled, unsigned pattern)
 {
-    const synced_mem_state head = synced_mem_head(mem);
+    const synced_mem_head_kind head = synced_mem_head(mem);
     const synced_mem_stats before = stats_now();
     if (head & SYNCED_MEM_AT_CPU)
         ck_assert(host_has(mem, filled, pattern));
@@ -136,7 +136,7 @@ END_TEST
 /* ---- Without room ---- */
 
 static const struct growth {
-    synced_mem_state next;
+    synced_mem_head_kind next;
     bool cpu, gpu; /* has memory afterwards */
 } growths[WAYS] = {
     [NOTHING] = {SYNCED_MEM_UNINITIALIZED, false, false},  [AT_CPU] = {SYNCED_MEM_AT_CPU, true, false},

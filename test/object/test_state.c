@@ -12,7 +12,7 @@ enum work { NONE, ZERO, H2D, D2H };
 
 static const struct cell {
     enum work work;
-    synced_mem_state next;
+    synced_mem_head_kind next;
 } table[4][PLAIN_ACCESSES] = {
     [SYNCED_MEM_UNINITIALIZED] = {{ZERO, SYNCED_MEM_AT_CPU},
                                   {ZERO, SYNCED_MEM_AT_CPU},
@@ -108,7 +108,7 @@ static synced_mem *synced_by_push(size_t size)
 }
 
 static const struct way {
-    synced_mem_state head;
+    synced_mem_head_kind head;
     bool with_gpu;
     synced_mem *(*go)(size_t size);
 } ways[] = {

@@ -287,7 +287,7 @@ START_TEST(resizes)
             ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
         if (round == 2)
             ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(mem, work.other));
-        const synced_mem_state before = synced_mem_head(mem);
+        const synced_mem_head_kind before = synced_mem_head(mem);
         OK(synced_mem_resize(mem, SMALLER));
         OK(synced_mem_resize(mem, LARGER));
         ck_assert_int_eq(synced_mem_head(mem), before);

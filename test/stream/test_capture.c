@@ -69,7 +69,7 @@ static synced_mem *make_placed(void)
     return mem;
 }
 
-static synced_mem *make_with_head(synced_mem_state head)
+static synced_mem *make_with_head(synced_mem_head_kind head)
 {
     synced_mem *const mem = make_placed();
     if (head == SYNCED_MEM_AT_CPU)
@@ -100,7 +100,7 @@ static const void *overwrite_on(synced_mem *mem, synced_mem_stream stream)
 }
 
 static const struct {
-    synced_mem_state head;
+    synced_mem_head_kind head;
     const void *(*access)(synced_mem *, synced_mem_stream);
     bool succeeds;
 } accesses[] = {

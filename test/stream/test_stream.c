@@ -63,7 +63,7 @@ static synced_mem *make_synced(unsigned pattern)
 
 /* ---- Results ---- */
 
-static synced_mem *make_with_head(synced_mem_state head)
+static synced_mem *make_with_head(synced_mem_head_kind head)
 {
     switch (head) {
     case SYNCED_MEM_UNINITIALIZED:
@@ -80,7 +80,7 @@ static synced_mem *make_with_head(synced_mem_state head)
 }
 
 static const struct cell {
-    synced_mem_state next;
+    synced_mem_head_kind next;
     unsigned transfers;
     unsigned pattern; /* that a kernel behind the call sees */
 } table[4][MODES] = {
@@ -107,7 +107,7 @@ static void check_hot(synced_mem *mem, int mode, synced_mem_stream stream, const
 
 START_TEST(each_cell)
 {
-    const synced_mem_state head = (synced_mem_state)(_i / MODES);
+    const synced_mem_head_kind head = (synced_mem_head_kind)(_i / MODES);
     const int mode = _i % MODES;
     const struct cell *const expected = &table[head][mode];
     for (int kind = 0; gpu_expected() && kind < STREAM_KINDS; kind++) {

@@ -58,7 +58,7 @@ synced_mem_status sm_share_facts_check(const struct sm_share_facts *facts);
 enum { SM_CONTENTS_WRITTEN = 4, SM_CONTENTS_END };
 
 struct sm_contents {
-    unsigned head; /* synced_mem_state without MIXED, or SM_CONTENTS_WRITTEN */
+    unsigned head; /* synced_mem_head_kind without MIXED, or SM_CONTENTS_WRITTEN */
     uint32_t deaths;
 };
 
