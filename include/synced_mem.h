@@ -90,6 +90,22 @@ typedef enum synced_mem_head_kind {
     SYNCED_MEM_MIXED = 4
 } synced_mem_head_kind;
 
+/** One of an object's two sides. The values are those of the head's bits, and of DLPack's device types. */
+typedef enum synced_mem_side {
+    SYNCED_MEM_SIDE_CPU = 1, /**< the host */
+    SYNCED_MEM_SIDE_GPU = 2  /**< the device */
+} synced_mem_side;
+
+/** What an access does with the contents. */
+typedef enum synced_mem_mode {
+    SYNCED_MEM_READ = 0,     /**< reads them */
+    SYNCED_MEM_MUTABLE = 1,  /**< reads and writes them */
+    SYNCED_MEM_OVERWRITE = 2 /**< writes all bytes, and reads none before it has written it */
+} synced_mem_mode;
+
+/** In place of a stream: an access without a stream, which waits on the host. */
+#define SYNCED_MEM_NO_STREAM ((synced_mem_stream)(uintptr_t)-1)
+
 /** Every status: number, name, message. The numbers are part of the interface and never change. */
 #define SYNCED_MEM_STATUS_MAP(X)                                                                                       \
     X(0, OK, "success")                                                                                                \
@@ -218,7 +234,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
  * finished. The library can be used again afterwards.
  * Blocking: waits for pending transfers on released memory. Ownership: due adopted memory gets its callback and is the
  * caller's again; an object that a callback releases is gone too. Threads: not while another thread is in the library.
- * Errors: ERR_INVALID_STATE (objects are alive, of which the detail names three, or the callbacks hand in memory without
+ * Errors: ERR_INVALID_STATE (objects are alive, of which the detail names three, or callbacks hand in memory without
  * end; then only released memory was freed); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
@@ -321,9 +337,6 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  * Timeouts are in milliseconds: 0 tries once, a negative one waits for ever. Linux alone.
  */
 
-/** The side that a turn begins with. */
-typedef enum synced_mem_side { SYNCED_MEM_SIDE_CPU = 0, SYNCED_MEM_SIDE_GPU = 1 } synced_mem_side;
-
 /** The kinds of turns. */
 typedef enum synced_mem_turn {
     SYNCED_MEM_TURN_READ = 0, /**< as many processes at a time as want to */
@@ -356,9 +369,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, i
  * ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket, int timeout_ms);
 
-/** Begins a turn of this process. synced_mem_end_turn() ends it. To read, the side is made valid first if it is not. Then this process alone transfers the contents
- * to it, or fills it with zeros, beside those that read the other side. To write, accesses move the contents as always.
- * @param side        a turn on the device needs a process that sees the device
+/** Begins a turn of this process, which synced_mem_end_turn() ends. To read, the side is made valid first if it is not:
+ * this process alone transfers the contents to it, or fills it with zeros, beside those that read the other side. To
+ * write, accesses move the contents as always.
+ * @param side        the side to read or write first; a turn on the device needs a process that sees the device
  * @param timeout_ms  for the turn to come; the transfer may take longer
  * Blocking: until the turns in front have ended, and until the contents of the side have arrived. Ownership: after
  * success the process has a turn until synced_mem_end_turn() or the last release; after a failure none. Threads: safe;
@@ -459,6 +473,14 @@ SYNCED_MEM_API void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_
 /** As synced_mem_mutable_gpu_data_on(), to be written whole, as synced_mem_overwrite_gpu_data().
  * @return as synced_mem_gpu_data_on(). Blocking, ownership, threads, errors: as synced_mem_gpu_data_on(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
+
+/** Makes one of the nine accesses above, for programs that choose it at run time: of a side, with a mode, and of the
+ * device copy on a stream or, with SYNCED_MEM_NO_STREAM, without one. An access to the host copy ignores the stream.
+ * @return the pointer, which must not be written after a read; NULL: failure
+ * Blocking, ownership, threads: as of the access that it makes. Errors: those of that access; ERR_INVALID_ARGUMENT (no
+ * such side or mode). @since 0.2 */
+SYNCED_MEM_API void *synced_mem_access(synced_mem *mem, synced_mem_side side, synced_mem_mode mode,
+                                       synced_mem_stream stream);
 
 /** The head: which copies hold the current contents, or will on arrival. A failed transfer shows after another call has
  * polled it.
@@ -569,7 +591,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_cpu_copy(synced_mem *to, synced_mem 
  * synced_mem_async_gpu_copy_n(). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_cpu_copy_n(synced_mem *const *to, synced_mem *const *from, size_t count);
 
-/** Gives up the contents: the head becomes UNINITIALIZED, and the next read returns zeros. They are filled only then.
+/** Makes the object UNINITIALIZED, so that its next read sees zeros. Writes none itself: that read fills the memory.
  * All memory stays, and its next use waits for work in flight. Blocking: never. Ownership: none. Threads: as
  * synced_mem_mutable_cpu_data(). Errors: ERR_INVALID_ARGUMENT; ERR_FORKED. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_clear(synced_mem *mem);

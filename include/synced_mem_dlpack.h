@@ -22,36 +22,24 @@ struct DLManagedTensor;
 
 /* ---- Tensors out ---- */
 
-/** The copy whose memory a tensor has. The values are those of DLDeviceType for the tensor's device. */
-typedef enum synced_mem_dlpack_side {
-    SYNCED_MEM_DLPACK_CPU = 1, /**< the host copy: kDLCPU, also if it is page-locked, mapped or managed memory */
-    SYNCED_MEM_DLPACK_GPU = 2  /**< the device copy: kDLCUDA, with the number of the object's CUDA device */
-} synced_mem_dlpack_side;
-
-/** The access that the tensor's consumer makes. */
-typedef enum synced_mem_dlpack_mode {
-    SYNCED_MEM_DLPACK_READ = 0,     /**< as synced_mem_cpu_data() or its sibling of the device copy; the tensor has
-                                     * DLPack's flag for read-only memory */
-    SYNCED_MEM_DLPACK_MUTABLE = 1,  /**< as synced_mem_mutable_cpu_data() or its sibling */
-    SYNCED_MEM_DLPACK_OVERWRITE = 2 /**< as synced_mem_overwrite_cpu_data() or its sibling */
-} synced_mem_dlpack_mode;
-
-/** Value of synced_mem_dlpack_options.stream: the consumer names no stream. */
-#define SYNCED_MEM_DLPACK_NO_STREAM ((synced_mem_stream)(uintptr_t)-1)
-
 /** A tensor to make. A member that is zero is at its default. */
 typedef struct synced_mem_dlpack_options {
-    size_t struct_size;          /**< sizeof(synced_mem_dlpack_options) */
-    synced_mem_dlpack_side side; /**< has no default */
-    synced_mem_dlpack_mode mode; /**< SYNCED_MEM_DLPACK_READ by default */
-    uint8_t type_code;           /**< of DLDataType: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, or 7 to 17:
+    size_t struct_size; /**< sizeof(synced_mem_dlpack_options) */
+    /** The copy whose memory the tensor has; no default. The values are those of DLDeviceType for the tensor's device:
+     * kDLCPU, also if host memory is page-locked, mapped or managed, or kDLCUDA with the number of the object's CUDA
+     * device. */
+    synced_mem_side side;
+    /** The access that the tensor's consumer makes; SYNCED_MEM_READ by default: the tensor then has DLPack's flag for
+     * read-only memory. */
+    synced_mem_mode mode;
+    uint8_t type_code;    /**< of DLDataType: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, or 7 to 17:
                                   * floating point of 4 to 8 bits */
-    uint8_t type_bits;           /**< bits of one lane; has no default */
-    uint16_t type_lanes;         /**< at most 64; 0: 1 */
-    int32_t ndim;                /**< number of dimensions, at most 64; 0: one element */
-    const int64_t *shape;        /**< ndim sizes, outermost first; may be NULL if ndim is 0 */
+    uint8_t type_bits;    /**< bits of one lane; has no default */
+    uint16_t type_lanes;  /**< at most 64; 0: 1 */
+    int32_t ndim;         /**< number of dimensions, at most 64; 0: one element */
+    const int64_t *shape; /**< ndim sizes, outermost first; may be NULL if ndim is 0 */
     /** The stream on which the consumer uses the device copy, as for synced_mem_gpu_data_on(). NULL: the legacy stream.
-     * SYNCED_MEM_DLPACK_NO_STREAM: an access without a stream, as synced_mem_gpu_data(). Ignored for the host copy. */
+     * SYNCED_MEM_NO_STREAM: an access without a stream, as synced_mem_gpu_data(). Ignored for the host copy. */
     synced_mem_stream stream;
 } synced_mem_dlpack_options;
 
@@ -80,9 +68,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_to_dlpack(struct DLManagedTensorVers
                                                       const synced_mem_dlpack_options *options);
 
 /** As synced_mem_to_dlpack(), in the legacy struct, for consumers that read no other, such as NumPy before 2.1. That
- * struct cannot say that a tensor is read-only, so the mode must not be SYNCED_MEM_DLPACK_READ.
+ * struct cannot say that a tensor is read-only, so the mode must not be SYNCED_MEM_READ.
  * Blocking, ownership, threads: as synced_mem_to_dlpack(). Errors: as synced_mem_to_dlpack(); ERR_INVALID_ARGUMENT (the
- * mode is SYNCED_MEM_DLPACK_READ). @since 0.2 */
+ * mode is SYNCED_MEM_READ). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_to_dlpack_legacy(struct DLManagedTensor **out, synced_mem *mem,
                                                              const synced_mem_dlpack_options *options);
 

@@ -36,11 +36,11 @@ static double make_and_delete(void *state)
     return (seconds_now() - begin) / count_calls();
 }
 
-static void measure_out(const struct table *table, synced_mem_dlpack_side side)
+static void measure_out(const struct table *table, synced_mem_side side)
 {
     static const struct way ways[] = {{"synced_mem", make_and_delete}};
     static const int64_t shape[] = {BYTES / sizeof(float) / COLUMNS, COLUMNS};
-    const bool on_device = side == SYNCED_MEM_DLPACK_GPU;
+    const bool on_device = side == SYNCED_MEM_SIDE_GPU;
     struct summary results[3] = {unmeasured, unmeasured, unmeasured};
     struct row row = row_of(table, on_device ? "the device copy, on a stream" : "the host copy", side);
     struct exchange on = {.options = {.struct_size = sizeof on.options,
@@ -141,8 +141,8 @@ void measure_tensors(void)
                                     "cudaPointerGetAttributes; an event recorded and queried",
                                     NULL};
     report_table(&out);
-    measure_out(&out, SYNCED_MEM_DLPACK_CPU);
-    measure_out(&out, SYNCED_MEM_DLPACK_GPU);
+    measure_out(&out, SYNCED_MEM_SIDE_CPU);
+    measure_out(&out, SYNCED_MEM_SIDE_GPU);
     report_table(&in);
     measure_in(&in, false);
     measure_in(&in, true);

@@ -31,8 +31,8 @@ static void give_out(void)
     ((float *)synced_mem_mutable_cpu_data(mem))[0] = 5;
     /* [out] */
     const synced_mem_dlpack_options options = {.struct_size = sizeof options,
-                                               .side = SYNCED_MEM_DLPACK_CPU,
-                                               .mode = SYNCED_MEM_DLPACK_READ,
+                                               .side = SYNCED_MEM_SIDE_CPU,
+                                               .mode = SYNCED_MEM_READ,
                                                .type_code = kDLFloat,
                                                .type_bits = 32,
                                                .ndim = 2,
@@ -56,8 +56,8 @@ static void give_out_on_a_stream(void)
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
     /* [stream] */
     const synced_mem_dlpack_options options = {.struct_size = sizeof options,
-                                               .side = SYNCED_MEM_DLPACK_GPU,
-                                               .mode = SYNCED_MEM_DLPACK_OVERWRITE,
+                                               .side = SYNCED_MEM_SIDE_GPU,
+                                               .mode = SYNCED_MEM_OVERWRITE,
                                                .type_code = kDLUInt,
                                                .type_bits = 8,
                                                .ndim = 1,

@@ -33,10 +33,10 @@ static struct sm_dl_type get_type(const synced_mem_dlpack_options *options)
 
 static synced_mem_status check_enums(const synced_mem_dlpack_options *options)
 {
-    if (options->side != SYNCED_MEM_DLPACK_CPU && options->side != SYNCED_MEM_DLPACK_GPU)
+    if (options->side != SYNCED_MEM_SIDE_CPU && options->side != SYNCED_MEM_SIDE_GPU)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "options has the side %d, which is not known",
                        (int)options->side);
-    if ((unsigned)options->mode > SYNCED_MEM_DLPACK_OVERWRITE)
+    if ((unsigned)options->mode > SYNCED_MEM_OVERWRITE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "options has the mode %d, which is not known",
                        (int)options->mode);
     return SYNCED_MEM_OK;
@@ -65,9 +65,9 @@ static synced_mem_status access_without_stream(synced_mem *mem, enum sm_side sid
 static synced_mem_status access_side(synced_mem *mem, const synced_mem_dlpack_options *options, void **data)
 {
     const enum sm_mode mode = (enum sm_mode)options->mode;
-    if (options->side == SYNCED_MEM_DLPACK_CPU)
+    if (options->side == SYNCED_MEM_SIDE_CPU)
         return access_without_stream(mem, SM_CPU, mode, data);
-    if (options->stream == SYNCED_MEM_DLPACK_NO_STREAM)
+    if (options->stream == SYNCED_MEM_NO_STREAM)
         return access_without_stream(mem, SM_GPU, mode, data);
     return sm_access_on(mem, mode, options->stream, data);
 }
@@ -76,7 +76,7 @@ static synced_mem_status access_side(synced_mem *mem, const synced_mem_dlpack_op
 static synced_mem_status export_memory(struct export *export, const synced_mem_dlpack_options *options, uint64_t bytes,
                                        void **data)
 {
-    const enum sm_side side = options->side == SYNCED_MEM_DLPACK_CPU ? SM_CPU : SM_GPU;
+    const enum sm_side side = options->side == SYNCED_MEM_SIDE_CPU ? SM_CPU : SM_GPU;
     bool begun = false;
     SM_TRY(sm_gate_begin(export->mem, side, (enum sm_mode)options->mode));
     synced_mem_status status = SYNCED_MEM_OK;
@@ -97,7 +97,7 @@ static struct sm_dl_tensor describe_tensor(struct export *export, const synced_m
     if (ndim > 0)
         memcpy(export->numbers, options->shape, ndim * sizeof *options->shape);
     sm_dl_fill_strides(options->ndim, export->numbers, export->numbers + ndim);
-    const bool on_host = options->side == SYNCED_MEM_DLPACK_CPU;
+    const bool on_host = options->side == SYNCED_MEM_SIDE_CPU;
     return (struct sm_dl_tensor){.data = data,
                                  .device = {.type = (int32_t)options->side, .id = on_host ? 0 : sm_device(export->mem)},
                                  .ndim = options->ndim,
@@ -172,7 +172,7 @@ static synced_mem_status make_versioned(struct DLManagedTensorVersioned **out, s
         (struct DLManagedTensorVersioned){.version = {.major = SM_DL_MAJOR, .minor = SM_DL_MINOR},
                                           .context = export,
                                           .deleter = delete_versioned,
-                                          .flags = options->mode == SYNCED_MEM_DLPACK_READ ? SM_DL_READ_ONLY : 0,
+                                          .flags = options->mode == SYNCED_MEM_READ ? SM_DL_READ_ONLY : 0,
                                           .tensor = tensor};
     *out = &export->versioned;
     return SYNCED_MEM_OK;
@@ -187,7 +187,7 @@ static synced_mem_status make_legacy(struct DLManagedTensor **out, synced_mem *m
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
     SM_TRY(SM_CHECK_STRUCT(options, "options"));
-    if (options->mode == SYNCED_MEM_DLPACK_READ)
+    if (options->mode == SYNCED_MEM_READ)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                        "the legacy struct cannot say that a tensor is read-only: use a mode that may write");
     SM_TRY(make_export(&export, mem, options, &tensor));

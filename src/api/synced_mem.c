@@ -231,6 +231,31 @@ IN_A_LINE void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_str
     return access_on_stream(mem, SM_OVERWRITE, stream, __func__);
 }
 
+static_assert((int)SYNCED_MEM_READ == SM_READ && (int)SYNCED_MEM_MUTABLE == SM_MUTABLE &&
+                  (int)SYNCED_MEM_OVERWRITE == SM_OVERWRITE,
+              "the modes of the header are those of the table");
+
+static synced_mem_status check_access(synced_mem_side side, synced_mem_mode mode)
+{
+    if (side != SYNCED_MEM_SIDE_CPU && side != SYNCED_MEM_SIDE_GPU)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "side %d is not known", (int)side);
+    if ((unsigned)mode > SYNCED_MEM_OVERWRITE)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "mode %d is not known", (int)mode);
+    return SYNCED_MEM_OK;
+}
+
+void *synced_mem_access(synced_mem *mem, synced_mem_side side, synced_mem_mode mode, synced_mem_stream stream)
+{
+    const synced_mem_status status = check_access(side, mode);
+    if (status != SYNCED_MEM_OK) {
+        (void)SM_REPORT(status, mem);
+        return NULL;
+    }
+    if (side == SYNCED_MEM_SIDE_GPU && stream != SYNCED_MEM_NO_STREAM)
+        return access_on_stream(mem, (enum sm_mode)mode, stream, __func__);
+    return access_side(mem, side == SYNCED_MEM_SIDE_CPU ? SM_CPU : SM_GPU, (enum sm_mode)mode, __func__);
+}
+
 /* ---- Streams ---- */
 
 synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream)

@@ -21,15 +21,15 @@ static const int64_t shape[] = {ROWS, COLUMNS};
 #endif
 #define OPTIONS(...)                                                                                                   \
     (&(synced_mem_dlpack_options){.struct_size = sizeof(synced_mem_dlpack_options),                                    \
-                                  .side = SYNCED_MEM_DLPACK_CPU,                                                       \
+                                  .side = SYNCED_MEM_SIDE_CPU,                                                         \
                                   .type_code = TENSOR_FLOAT,                                                           \
                                   .type_bits = 32,                                                                     \
                                   .ndim = 2,                                                                           \
                                   .shape = shape,                                                                      \
                                   __VA_ARGS__})
 
-#define HOST(m) .side = SYNCED_MEM_DLPACK_CPU, .mode = SYNCED_MEM_DLPACK_##m
-#define DEVICE(m, s) .side = SYNCED_MEM_DLPACK_GPU, .mode = SYNCED_MEM_DLPACK_##m, .stream = (s)
+#define HOST(m) .side = SYNCED_MEM_SIDE_CPU, .mode = SYNCED_MEM_##m
+#define DEVICE(m, s) .side = SYNCED_MEM_SIDE_GPU, .mode = SYNCED_MEM_##m, .stream = (s)
 
 static inline struct DLManagedTensorVersioned *export_of(synced_mem *mem, const synced_mem_dlpack_options *options)
 {

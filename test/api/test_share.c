@@ -233,7 +233,7 @@ START_TEST(wrong_arguments)
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_share(one, -1, 0));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_receive(&got, -1, 0));
     ck_assert_ptr_null(got);
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_begin_turn(one, (synced_mem_side)2, READ, 0));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_begin_turn(one, (synced_mem_side)0, READ, 0));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_begin_turn(one, CPU, (synced_mem_turn)2, 0));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_share(ordinary, 0, 0));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_begin_turn(ordinary, CPU, READ, 0));
@@ -310,8 +310,8 @@ START_TEST(a_tensor_is_out)
 {
     int64_t shape = BYTES;
     synced_mem_dlpack_options options = {.struct_size = sizeof options,
-                                         .side = SYNCED_MEM_DLPACK_CPU,
-                                         .mode = SYNCED_MEM_DLPACK_READ,
+                                         .side = SYNCED_MEM_SIDE_CPU,
+                                         .mode = SYNCED_MEM_READ,
                                          .type_code = 1,
                                          .type_bits = 8,
                                          .type_lanes = 1,
@@ -327,7 +327,7 @@ START_TEST(a_tensor_is_out)
     tensor->deleter(tensor);
     OK(synced_mem_end_turn(one));
     OK(synced_mem_begin_turn(other, CPU, READ, 0));
-    options.mode = SYNCED_MEM_DLPACK_MUTABLE;
+    options.mode = SYNCED_MEM_MUTABLE;
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_to_dlpack(&tensor, other, &options));
     release_two();
 }

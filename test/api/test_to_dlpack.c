@@ -51,7 +51,7 @@ START_TEST(the_device_copy)
     const int device = devices() > 1 ? 1 : 0;
     synced_mem *const mem = make_on(SIZE, device);
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
-    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(DEVICE(READ, SYNCED_MEM_DLPACK_NO_STREAM)));
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(DEVICE(READ, SYNCED_MEM_NO_STREAM)));
     ck_assert_int_eq(out->tensor.device_type, TENSOR_CUDA);
     ck_assert_int_eq(out->tensor.device_id, device);
     ck_assert_uint_eq(out->flags, TENSOR_READ_ONLY);

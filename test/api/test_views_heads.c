@@ -65,7 +65,7 @@ static void check_cell(struct parts *of, enum access access, synced_mem_stream s
 {
     const synced_mem_head_kind next = next_head[of->head][plain(access)];
     const synced_mem_stats before = stats_now();
-    void *const data = given(do_access(of->it, access, stream));
+    void *const data = given(do_chosen_access(of->it, access, stream));
     const bool moves = !overwrites(access) && of->head == (of_gpu(access) ? CPU : GPU);
     check_bytes(&before, moves && of_gpu(access) ? MIDDLE : 0, moves && !of_gpu(access) ? MIDDLE : 0);
     of->head = next;

@@ -81,4 +81,12 @@ static inline const void *do_access(synced_mem *mem, enum access access, synced_
     return NULL;
 }
 
+/* Does the same through the call that dispatches. */
+static inline const void *do_chosen_access(synced_mem *mem, enum access access, synced_mem_stream stream)
+{
+    static const synced_mem_mode modes[] = {SYNCED_MEM_READ, SYNCED_MEM_MUTABLE, SYNCED_MEM_OVERWRITE};
+    return synced_mem_access(mem, of_gpu(access) ? SYNCED_MEM_SIDE_GPU : SYNCED_MEM_SIDE_CPU, modes[access % 3],
+                             access < ON_READ ? SYNCED_MEM_NO_STREAM : stream);
+}
+
 #endif

@@ -179,11 +179,14 @@ static void check_refused(synced_mem *mem, enum access access)
         ck_assert(host_is(synced_mem_cpu_data(mem), before.size, 1));
 }
 
+/* The second half of the cells chooses the access at run time. */
 START_TEST(cell)
 {
-    const struct way *const way = &ways[_i / PLAIN_ACCESSES];
-    const enum access access = (enum access)(_i % PLAIN_ACCESSES);
-    const size_t size = sizes[(_i / PLAIN_ACCESSES + _i % PLAIN_ACCESSES) % 3];
+    const int at = _i % (WAYS * PLAIN_ACCESSES);
+    const struct way *const way = &ways[at / PLAIN_ACCESSES];
+    const enum access access = (enum access)(at % PLAIN_ACCESSES);
+    const size_t size = sizes[(at / PLAIN_ACCESSES + at % PLAIN_ACCESSES) % 3];
+    const void *(*const go)(synced_mem *, enum access, synced_mem_stream) = _i == at ? do_access : do_chosen_access;
     if (way->with_gpu && !gpu_expected())
         return;
     synced_mem *const mem = way->go(size);
@@ -195,14 +198,14 @@ START_TEST(cell)
     }
     const struct cell *const expected = &table[way->head][access];
     const synced_mem_stats before = stats_now();
-    const void *const data = do_access(mem, access, NULL);
+    const void *const data = go(mem, access, NULL);
     ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
     check_moved(&before, expected->work, size);
     ck_assert_int_eq(synced_mem_head(mem), expected->next);
 
     const synced_mem_stats then = stats_now();
     for (int again = 0; again < 2; again++)
-        ck_assert_ptr_eq(do_access(mem, access, NULL), data);
+        ck_assert_ptr_eq(go(mem, access, NULL), data);
     ck_assert_int_eq(synced_mem_head(mem), expected->next);
     const synced_mem_stats now = stats_now();
     ck_assert_int_eq(memcmp(&then, &now, sizeof now), 0);
@@ -230,6 +233,22 @@ START_TEST(zeros_in_used_memory)
 END_TEST
 
 /* Repeated accesses of one kind cause no transfer and return the same pointer, thousands of times. */
+START_TEST(no_such_access)
+{
+    synced_mem *const mem = make_at_cpu(100, 1);
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+               synced_mem_access(mem, (synced_mem_side)0, SYNCED_MEM_READ, SYNCED_MEM_NO_STREAM));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+               synced_mem_access(mem, (synced_mem_side)3, SYNCED_MEM_READ, SYNCED_MEM_NO_STREAM));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+               synced_mem_access(mem, SYNCED_MEM_SIDE_CPU, (synced_mem_mode)3, SYNCED_MEM_NO_STREAM));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+               synced_mem_access(NULL, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, SYNCED_MEM_NO_STREAM));
+    ck_assert(host_is(synced_mem_cpu_data(mem), 100, 1));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 START_TEST(many_times)
 {
     synced_mem *const mem = make_at_cpu(100, 1);
@@ -252,7 +271,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("state");
     TCase *const tests = add_case(made, "table");
-    tcase_add_loop_test(tests, cell, 0, WAYS * PLAIN_ACCESSES);
+    tcase_add_loop_test(tests, cell, 0, 2 * WAYS * PLAIN_ACCESSES);
+    tcase_add_test(tests, no_such_access);
     tcase_add_test(tests, zeros_in_used_memory);
     tcase_add_test(tests, many_times);
     return made;

@@ -32,13 +32,13 @@ void *access_by_tensor(const struct object *object, enum side side, enum mode mo
     const int64_t size = (int64_t)object->size;
     struct DLManagedTensorVersioned *managed = NULL;
     const synced_mem_dlpack_options options = {.struct_size = sizeof options,
-                                               .side = side == CPU ? SYNCED_MEM_DLPACK_CPU : SYNCED_MEM_DLPACK_GPU,
-                                               .mode = (synced_mem_dlpack_mode)mode,
+                                               .side = side == CPU ? SYNCED_MEM_SIDE_CPU : SYNCED_MEM_SIDE_GPU,
+                                               .mode = (synced_mem_mode)mode,
                                                .type_code = TENSOR_UINT,
                                                .type_bits = 8,
                                                .ndim = 1,
                                                .shape = &size,
-                                               .stream = stream == NO_STREAM ? SYNCED_MEM_DLPACK_NO_STREAM : handle};
+                                               .stream = stream == NO_STREAM ? SYNCED_MEM_NO_STREAM : handle};
     if (synced_mem_to_dlpack(&managed, object->mem, &options) != SYNCED_MEM_OK)
         return NULL;
     void *const data = managed->tensor.data;
