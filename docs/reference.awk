@@ -46,7 +46,7 @@ at_start {
 in_plain {
     columns = /^ \*   .*[^ ]  +[^ ]/
     if (columns != in_table)
-        print columns ? " * @verbatim" : " * @endverbatim"
+        print columns ? " * @verbatim" : "@endverbatim" # in it an asterisk would be shown
     in_table = columns
     if (sub(/ *\*\/$/, "")) {
         in_plain = 0
@@ -58,7 +58,8 @@ in_table { sub(/^ \*/, "") }
 # The facts of a function: several may be on a line, and the last may end the comment.
 function paragraphs(line,    label, at)
 {
-    label = "(Blocking|Ownership|Threads|Errors)(, (ownership|threads|errors))*: "
+    label = "(Blocking|Ownership|Threads|Errors): "
+    sub(/:$/, ": ", line) # a word may end the line
     while (match(line, "[.;] " label) || match(line, "[^ *] @since ")) {
         at = RSTART # which paragraph() changes
         paragraph(substr(line, 1, at))
@@ -69,10 +70,11 @@ function paragraphs(line,    label, at)
 
 function paragraph(line,    label)
 {
-    label = "(Blocking|Ownership|Threads|Errors|Source|Unified placement)(, (ownership|threads|errors))*: "
+    label = "(Blocking|Ownership|Threads|Errors|Source|Unified placement): "
     if (match(line, "^ \\* " label)) {
         print " * @par " substr(line, 4, RLENGTH - 5)
-        print " * " substr(line, RLENGTH + 1)
+        if (length(line) > RLENGTH)
+            print " * " substr(line, RLENGTH + 1)
     } else
         print line
 }

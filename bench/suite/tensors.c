@@ -5,7 +5,7 @@
 #include "report.h"
 #include "suite.h"
 
-#include "synced_mem_dlpack.h"
+#include "synced_mem/dlpack.h"
 
 enum { BYTES = 65536, COLUMNS = 128, CALLS = 2000, EVENTS = 8 };
 

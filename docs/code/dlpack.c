@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
-#include <synced_mem_dlpack.h>
+#include <synced_mem/dlpack.h>
 
 enum { ROWS = 100, COLUMNS = 20, SIZE = ROWS * COLUMNS * sizeof(float) };
 static const int64_t shape[] = {ROWS, COLUMNS};

@@ -1,5 +1,5 @@
 /* Objects as DLPack's tensors. */
-#include "synced_mem_dlpack.h"
+#include "synced_mem/dlpack.h"
 
 #include "api/argument.h"
 #include "api/dlpack_type.h"

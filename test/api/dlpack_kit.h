@@ -5,7 +5,7 @@
 #include "dlpack_structs.h"
 #include "fixture.h"
 
-#include "synced_mem_dlpack.h"
+#include "synced_mem/dlpack.h"
 
 #include <stdlib.h>
 #include <string.h>

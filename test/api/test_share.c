@@ -2,7 +2,7 @@
 #include "sharing_kit.h"
 
 #include "dlpack_structs.h"
-#include "synced_mem_dlpack.h"
+#include "synced_mem/dlpack.h"
 
 static synced_mem *one;
 static synced_mem *other;

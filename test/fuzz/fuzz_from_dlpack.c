@@ -5,7 +5,7 @@
  */
 #include "dlpack_structs.h"
 #include "fuzz.h"
-#include "synced_mem_dlpack.h"
+#include "synced_mem/dlpack.h"
 
 #include <stdbool.h>
 

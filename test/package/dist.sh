@@ -29,3 +29,4 @@ logged meson configure "$dir/build" -Dtests=disabled
 logged meson install -C "$dir/build"
 test -s "$dir/prefix/include/synced_mem.h"
 test -s "$dir/prefix/include/synced_mem_dlpack.h"
+test -s "$dir/prefix/include/synced_mem/dlpack.h"

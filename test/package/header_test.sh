@@ -1,6 +1,7 @@
 #!/bin/sh
 # header_test.sh COMPILER HEADER...: checks that each header compiles alone, without a warning, in each language that it
-# promises. Uses other compilers too.
+# promises. Uses other compilers too. Checks also that no header is too long to be read, and that no comment refers to
+# that of another function.
 set -u
 wanted=$1
 shift
@@ -42,6 +43,16 @@ try()
 }
 
 for header in "$@"; do
+    most=250
+    [ "${header##*/}" != synced_mem.h ] || most=450
+    if [ "$(wc -l <"$header")" -gt $most ]; then
+        echo "FAILED: $header has more than $most lines"
+        failed=1
+    fi
+    if sed 's/^ *\*//' "$header" | tr -s '\n ' '  ' | grep -oi '[^ ]* as synced_mem_[a-z_]*()'; then
+        echo "FAILED: $header refers to the comment of another function"
+        failed=1
+    fi
     write "$header"
     for compiler in "$wanted" gcc clang; do
         command -v "${compiler%% *}" >/dev/null 2>&1 || continue

@@ -1,38 +1,30 @@
-# Reads the public headers, and names each exported function whose comment lacks a fact. The facts are effect, return,
-# blocking, ownership, threads, errors, and the first version. They come in this order, each behind its word ("Blocking:
-# ", "Ownership: ", "Threads: ", "Errors: "; "Blocking, ownership: " is both). A fact may refer to another function ("as
-# NAME()"), if that function states it. Each function that a comment names must exist. Only the head of the first
-# header explains the common words and the unit of sizes.
+# Reads the public headers, and names each exported function whose comment lacks a fact. Each comment has the effect, the
+# return unless the function returns a status or nothing, and the first version. The head of the first header has the
+# defaults of the other facts: blocking, ownership, threads, errors. A comment states only exceptions from them, each
+# behind its word ("Blocking: ", "Ownership: ", "Threads: ", "Errors: "), once, in this order. Each function that a
+# comment names must exist.
 
-# Stores the facts of a function's comment in facts[function, fact], and their positions in place, for their order.
-function note(function_name, comment, prototype,    rest, words, n, i, label, fact, at, offset)
+# Notes the facts of a function's comment.
+function note(function_name, comment, prototype,    rest, label, fact)
 {
-    if (comment !~ /^ *[A-Za-z]/ || comment ~ /^ *(Blocking|Ownership|Threads|Errors)[:,] /)
+    if (comment !~ /^ *[A-Za-z]/ || comment ~ /^ *(Blocking|Ownership|Threads|Errors): /)
         bad(function_name "() lacks: effect")
-    if (match(comment, /@return [^ ]/)) {
-        facts[function_name, "return"] = "stated"
-        place[function_name, "return"] = RSTART
-    } else if (prototype ~ /^SYNCED_MEM_API (void|synced_mem_status) synced/)
-        facts[function_name, "return"] = "by its type" # a status is one of the errors
-    if (match(comment, /@since [0-9]+\.[0-9]+/)) {
-        facts[function_name, "since"] = "stated"
-        place[function_name, "since"] = RSTART
-    }
+    if (comment !~ /@return [^ ]/ && prototype !~ /^SYNCED_MEM_API (void|synced_mem_status) synced/)
+        bad(function_name "() lacks: return")
+    if (comment !~ /@since [0-9]+\.[0-9]+ *$/)
+        bad(function_name "() lacks: since")
     rest = comment
-    offset = 0
-    while (match(rest, /(Blocking|Ownership|Threads|Errors)(, (ownership|threads|errors))*: /)) {
-        at = offset + RSTART
-        label = tolower(substr(rest, RSTART, RLENGTH - 2))
-        offset += RSTART + RLENGTH - 1
+    while (match(rest, /(^|[.;)] )(Blocking|Ownership|Threads|Errors): |@return /)) {
+        label = substr(rest, RSTART, RLENGTH)
         rest = substr(rest, RSTART + RLENGTH)
+        sub(/^[.;)] /, "", label)
+        if (rank[label] <= seen[function_name])
+            bad(function_name "() is out of order: " label)
+        seen[function_name] = rank[label]
         fact = rest
-        sub(/ *(Blocking|Ownership|Threads|Errors)(, (ownership|threads|errors))*: .*/, "", fact)
-        sub(/ *@since.*/, "", fact)
-        n = split(label, words, ", ")
-        for (i = 1; i <= n; i++) {
-            facts[function_name, words[i]] = fact
-            place[function_name, words[i]] = at + i / 10
-        }
+        sub(/[.] .*/, "", fact)
+        if (label != "@return " && fact ~ /^(never|none|safe)$/)
+            bad(function_name "() repeats a default: " label)
     }
 }
 
@@ -42,18 +34,13 @@ function bad(text)
     lacking = 1
 }
 
-# Returns whether the function states the fact, itself or by reference to others.
-function states(function_name, fact, depth,    text, other)
-{
-    text = facts[function_name, fact]
-    if (text == "" || depth == 0)
-        return 0
-    if (!match(text, /^as synced_mem_[a-z_]+\(\)/))
-        return 1
-    other = substr(text, RSTART + 3, RLENGTH - 5)
-    return states(other, fact, depth - 1)
+BEGIN {
+    rank["@return "] = 1
+    rank["Blocking: "] = 2
+    rank["Ownership: "] = 3
+    rank["Threads: "] = 4
+    rank["Errors: "] = 5
 }
-
 { all = all " " $0 }
 /^\/\*\*/ { comment = ""; in_comment = 1 }
 in_comment {
@@ -61,7 +48,10 @@ in_comment {
     sub(/^\/\*\* */, "", line)
     sub(/^ \*\/?( |$)/, "", line)
     ended = sub(/ *\*\/$/, "", line) || /\*\/$/
-    comment = comment " " line
+    # A word at the begin of a line ends the sentence before it.
+    if (line ~ /^(Blocking|Ownership|Threads|Errors): / && comment !~ /[.;)] *$/)
+        comment = comment "."
+    comment = comment (comment == "" ? "" : " ") line
     if (ended)
         in_comment = 0
     if (comment ~ /@file/)
@@ -77,27 +67,15 @@ in_prototype && /;/ {
     sub(/\(.*/, "", name)
     sub(/.*[ *]/, "", name)
     note(name, comment, prototype)
-    order[++count] = name
+    count++
     declared[name] = 1
     comment = ""
 }
 
 END {
-    if (head !~ /Any thread may call any function/ || head !~ /Sizes and capacities are in bytes/ ||
+    if (head !~ /- Threads\. Any thread may call any function/ || head !~ /Sizes and capacities are in bytes/ ||
         head !~ /- Blocking\. / || head !~ /- Ownership\. / || head !~ /- Errors\. / || head !~ /- "GPU errors"/)
-        bad("the head of the file does not explain the words, what threads may call, and the unit of sizes")
-    wanting = split("return blocking ownership threads errors since", wanted, " ")
-    for (i = 1; i <= count; i++) {
-        before = 0
-        for (j = 1; j <= wanting; j++) {
-            if (!states(order[i], wanted[j], 5))
-                bad(order[i] "() lacks: " wanted[j])
-            at = place[order[i], wanted[j]]
-            if (at && at < before)
-                bad(order[i] "() is out of order: " wanted[j])
-            before = at ? at : before
-        }
-    }
+        bad("the head of the first file lacks a default: threads, blocking, ownership, errors, or the unit of sizes")
     while (match(all, /synced_mem_[a-z_]+\(\)/)) {
         name = substr(all, RSTART, RLENGTH - 2)
         if (!(name in declared))

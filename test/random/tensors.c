@@ -2,7 +2,7 @@
 #include "world.h"
 
 #include "dlpack_structs.h"
-#include "synced_mem_dlpack.h"
+#include "synced_mem/dlpack.h"
 
 #include <stdlib.h>
 #include <string.h>

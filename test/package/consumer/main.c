@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include <synced_mem.h>
-#include <synced_mem_dlpack.h>
+#include <synced_mem/dlpack.h>
 
 static int fail(const char *what)
 {

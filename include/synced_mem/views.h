@@ -1,0 +1,54 @@
+/**
+ * @file
+ * Views: objects whose bytes are a part of another object's. synced_mem.h has the defaults that hold for every
+ * function. Details: docs/guide/parts.md.
+ */
+#ifndef SYNCED_MEM_VIEWS_H
+#define SYNCED_MEM_VIEWS_H
+
+#include "../synced_mem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Views ---- */
+/*
+ * A view is used as any object, and any call on it concerns its bytes alone. Its root is in parts while it has views,
+ * as is an object during a copy to or from one in parts.
+ *
+ * - Heads are kept by bytes. An object in parts has the bit of a side if all of its bytes are valid there. If neither
+ *   side has all, and some byte is initialized, it is MIXED. A push then moves the bytes that are AT_CPU, a pull those
+ *   that are AT_GPU.
+ * - Accesses to a root and its views conflict only if their bytes overlap. Threads may write through pointers to views
+ *   of one root at the same time, if no other uses the bytes that one writes.
+ * - Memory, allocators, placement, alignment and device are the root's. A view's pointer is the root's plus the offset,
+ *   and the first access to a side obtains memory for the whole root. Calls that replace or release memory or change
+ *   the size return ERR_INVALID_STATE on a view, and resizes also on an object with views that have bytes.
+ * - Any call on an object in parts, also its release, may return ERR_OUT_OF_HOST_MEMORY, except queries of facts.
+ * - Pageable memory of views and of objects in parts is always transferred by staging, so that a push waits on the host
+ *   for earlier work on the device copy of its bytes.
+ */
+
+/** Makes a view of size bytes of an object, or of a view of it, from offset on. The view has one reference, and holds
+ * one to the root. Views may overlap. To make or release a view is no access: pointers, heads and work in flight stay.
+ * @param options  may be NULL; only name and user may differ from the defaults
+ * Ownership: the caller owns the reference until synced_mem_release(). Errors: ERR_INVALID_ARGUMENT (of is NULL, the
+ * part lies not within it, an option is not a default); ERR_OUT_OF_HOST_MEMORY; ERR_FORKED. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_view(synced_mem **out, synced_mem *of, size_t offset, size_t size,
+                                                 const synced_mem_options *options);
+
+/** The object that a view is a part of.
+ * @return the root, with no new reference: good as long as the view; mem itself if it is no view; NULL for NULL @since
+ * 0.2 */
+SYNCED_MEM_API synced_mem *synced_mem_root(const synced_mem *mem);
+
+/** The place of a view in its root.
+ * @return in bytes; 0 if mem is no view, and for NULL @since 0.2 */
+SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
