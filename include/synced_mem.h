@@ -129,12 +129,14 @@ typedef struct synced_mem_allocator synced_mem_allocator;
 
 /** Where an object has its memory. SEPARATE has a host copy and a device copy. The others are unified: both sides use
  * one allocation at one address, so nothing is transferred, but heads and accesses are the same. The first access that
- * needs memory decides by the device, and sets the object's device: docs/guide/unified.md. */
+ * needs memory decides by the device, and sets the object's device: docs/guide/unified.md.
+ * Source: CUDA C++ Programming Guide, "Mapped Memory", "Unified Memory Programming". */
 typedef enum synced_mem_placement_kind {
     SYNCED_MEM_PLACEMENT_SEPARATE = 0, /**< two copies (default) */
     /** Page-locked host memory, read over the bus. ERR_INVALID_STATE: the device would see it at another address. */
     SYNCED_MEM_PLACEMENT_MAPPED = 1,
-    /** cudaMallocManaged. ERR_INVALID_STATE without concurrent access; ERR_OUT_OF_DEVICE_MEMORY if it would not fit. */
+    /** cudaMallocManaged. ERR_INVALID_STATE: cudaDevAttrConcurrentManagedAccess is 0. ERR_OUT_OF_DEVICE_MEMORY: it
+     * would not fit into the device's memory beside the library's and others' memory. */
     SYNCED_MEM_PLACEMENT_MANAGED = 2,
     /** Integrated GPU (Jetson): managed if the host may touch it while kernels run, else mapped. Other GPUs:
      * separate. */

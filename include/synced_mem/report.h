@@ -131,7 +131,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *f
 /** Prints every living object, in no fixed order, and then their number. Objects made or released meanwhile may be
  * missing. No lock is held while the file is written, so the file's own code (fopencookie()) may release the object
  * that is written. In a forked child the parent's objects, whose memory can't be read, take two lines.
- * Blocking: only for another thread's call on an object that is being printed. Errors: ERR_FILE. @since 0.2 */
+ * Blocking: only for another thread's call on an object that is being printed, whose last release waits meanwhile.
+ * Errors: ERR_FILE. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_print_all(FILE *file);
 
 /** Starts to write every transfer, wait, allocation and change of a head to a file, in the JSON format of Chrome's
