@@ -1,6 +1,7 @@
 /* The disposal of a retired copy's memory, by its source. */
 #include "memory/allocator.h"
 #include "base/caller.h"
+#include "base/hands.h"
 #include "copy/callback.h"
 #include "copy/copy.h"
 #include "copy/inflight.h"
@@ -94,8 +95,10 @@ static void free_pageable_memory(struct sm_copy *copy)
 
 void sm_copy_free_pageable(struct sm_copy *copy)
 {
+    sm_hands_fill();
     free_pageable_memory(copy);
     sm_copy_give_record(copy);
+    sm_hands_empty(true);
 }
 
 /* Returns whether the memory can go only once all work on it has ended. Device memory is freed in stream order, and

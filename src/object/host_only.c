@@ -133,11 +133,13 @@ bool sm_host_only_clear(struct synced_mem *mem)
     return true;
 }
 
-/* No other call has the object, so nothing is locked. A fork meanwhile leaves the child a record that it cannot use. */
+/* Without references no call has the object, and no walk visits it, so nothing is locked. A root whose last view is being
+ * released still has one. */
 bool sm_host_only_free(struct synced_mem *mem)
 {
     struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
-    if (!is_host_only(mem) || !host || host->source != SYNCED_MEM_SOURCE_PAGEABLE || sm_is_exported(mem, SM_CPU))
+    if (atomic_load(&mem->references) > 0 || !is_host_only(mem) || !host ||
+        host->source != SYNCED_MEM_SOURCE_PAGEABLE || sm_is_exported(mem, SM_CPU))
         return false;
     sm_put_copy(mem, SM_CPU, NULL);
     sm_copy_free_pageable(host);
