@@ -160,6 +160,43 @@ START_TEST(fork_while_a_walk_looks)
 }
 END_TEST
 
+static atomic_bool printing;
+
+static void *print_all_the_time(void *unused)
+{
+    FILE *const file = fopen("/dev/null", "w");
+    while (file && atomic_load(&printing))
+        if (synced_mem_print_all(file) != SYNCED_MEM_OK)
+            atomic_fetch_add(&unsound, 1);
+    if (file)
+        (void)fclose(file);
+    return unused;
+}
+
+/* The last reference to a root is a view's, of 0 bytes or of all. The root's memory goes while walks may visit it. */
+START_TEST(last_view_while_walks_look)
+{
+    enum { ROUNDS = 20000, SMALL = 256 };
+    pthread_t threads[2];
+    atomic_store(&printing, true);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, print_all_the_time, NULL), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        synced_mem *const root = make(SMALL);
+        synced_mem *view;
+        ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(root));
+        OK(synced_mem_view(&view, root, 0, _i == 0 ? 0 : SMALL, NULL));
+        OK(synced_mem_release(root));
+        OK(synced_mem_release(view));
+    }
+    atomic_store(&printing, false);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_uint_eq(stats_now().objects, 0);
+}
+END_TEST
+
 /* ---- A file whose writer releases the printed object ---- */
 
 static char *borrowed;
@@ -333,6 +370,7 @@ Suite *suite(void)
     tcase_add_test(cases, release_while_a_walk_chooses);
     tcase_add_loop_test(cases, fork_while_a_walk_looks, 0, 2);
     tcase_add_loop_test(cases, borrowed_memory_while_it_is_printed, 0, 2);
+    tcase_add_loop_test(cases, last_view_while_walks_look, 0, 2);
     tcase_add_test(cases, cells_are_found);
     tcase_add_test(cases, cells_that_go);
     tcase_add_test(cases, others_get_in);
