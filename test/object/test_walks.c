@@ -15,14 +15,13 @@ enum { SIZE = 5000 };
 /* ---- A walk that visits an object ---- */
 
 /* Called once, while a walk visits an object. */
-static void (*in_visit)(void);
+static void (*_Atomic in_visit)(void);
 
 struct sm_name_text __real_sm_name_text(const char *name);
 struct sm_name_text __wrap_sm_name_text(const char *name);
 struct sm_name_text __wrap_sm_name_text(const char *name)
 {
-    void (*const call)(void) = in_visit;
-    in_visit = NULL;
+    void (*const call)(void) = atomic_exchange(&in_visit, NULL);
     if (call)
         call();
     return __real_sm_name_text(name);
