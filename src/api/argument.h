@@ -22,7 +22,7 @@ static inline synced_mem_status sm_no_object(void)
 /* Fails with ERR_INVALID_STATE if the size and the memory of the object cannot change: it is a view, or shareable. */
 static inline synced_mem_status sm_check_changeable(const synced_mem *mem)
 {
-    if (mem->kind == SM_VIEW)
+    if (mem->record.kind == SM_VIEW)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is a view: its size and its memory are its root's");
     return sm_check_not_shareable(mem);
 }

@@ -77,7 +77,7 @@ static synced_mem_status make_record(struct synced_mem **out, size_t size, const
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
     }
     sm_object_init(mem);
-    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
+    atomic_store_explicit(&mem->record.size, size, memory_order_relaxed);
     mem->extras = extras;
     sm_put_device(mem, options ? options->device : SYNCED_MEM_DEVICE_CURRENT);
     *out = mem;
@@ -205,11 +205,11 @@ synced_mem_status sm_create_view(synced_mem **out, synced_mem *of, size_t offset
 /* Gives up the object's memory. A view that has bytes, or has left its root, has none of its own. */
 static synced_mem_status give_up_memory(struct synced_mem *mem)
 {
-    if (sm_owner(mem) != mem || (!sm_copy_of(mem, SM_CPU) && !sm_copy_of(mem, SM_GPU)))
+    if (sm_owner(mem) != mem || (!sm_copy_of(sm_own_record(mem), SM_CPU) && !sm_copy_of(sm_own_record(mem), SM_GPU)))
         return SYNCED_MEM_OK;
     if (sm_host_only_free(mem))
         return sm_reap_after(SYNCED_MEM_OK, true);
-    if (mem->kind == SM_WHOLE && sm_sharing_of(mem))
+    if (mem->record.kind == SM_WHOLE && sm_sharing_of(mem))
         sm_sharing_end(sm_sharing_of(mem));
     return sm_release_memory(mem);
 }
@@ -279,7 +279,7 @@ static synced_mem_status destroy_view(struct synced_mem *view)
 static synced_mem_status destroy_object(struct synced_mem *mem)
 {
     sm_objects_wait_for_walks(mem);
-    const synced_mem_status status = mem->kind == SM_VIEW ? destroy_view(mem) : destroy_whole(mem);
+    const synced_mem_status status = mem->record.kind == SM_VIEW ? destroy_view(mem) : destroy_whole(mem);
     if (status != SYNCED_MEM_OK)
         sm_objects_add(mem);
     return status;

@@ -178,7 +178,7 @@ struct copy_facts {
 static enum presence get_presence(const struct synced_mem *mem, enum sm_side side)
 {
     struct sm_heads heads = SM_NO_HEADS;
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_add_head(&heads, sm_head(each));
     return heads.all & sm_bit(side) ? WHOLE : heads.any & sm_bit(side) ? IN_PARTS : ABSENT;
 }
@@ -193,7 +193,7 @@ static void add_record_facts(struct copy_facts *facts, const struct sm_copy *cop
 
 static struct copy_facts read_copy_facts(const struct synced_mem *mem, enum sm_side side)
 {
-    const struct sm_copy *const memory = sm_copy_of(sm_owner(mem), side);
+    const struct sm_copy *const memory = sm_copy_of(sm_own_record(sm_owner(mem)), side);
     if (!memory)
         return (struct copy_facts){.source = SYNCED_MEM_SOURCE_NONE};
     struct copy_facts facts = {.source = (synced_mem_source)memory->source,
@@ -202,8 +202,8 @@ static struct copy_facts read_copy_facts(const struct synced_mem *mem, enum sm_s
                                .read_only = memory->read_only,
                                .exported = sm_is_exported(sm_owner(mem), side),
                                .presence = get_presence(mem, side),
-                               .arrivals = sm_is_divided(mem) && mem->kind == SM_WHOLE ? memory->arrivals : 0};
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+                               .arrivals = sm_is_divided(mem) && mem->record.kind == SM_WHOLE ? memory->arrivals : 0};
+    for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         add_record_facts(&facts, sm_copy_of(each, side));
     return facts;
 }
@@ -247,7 +247,7 @@ static struct view read_object_view(const synced_mem *mem)
     if (view.status != SYNCED_MEM_OK)
         return view;
     view.size = sm_size(mem);
-    if (mem->kind == SM_VIEW) {
+    if (mem->record.kind == SM_VIEW) {
         view.root = sm_name_text(sm_object_name(sm_root(mem)));
         view.root_address = sm_root(mem);
         view.offset = sm_offset(mem);

@@ -12,7 +12,7 @@ static synced_mem_status check_shareable(const synced_mem *mem, struct sm_sharin
 {
     if (!mem)
         return sm_no_object();
-    if (mem->kind == SM_VIEW)
+    if (mem->record.kind == SM_VIEW)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is a view: its turns are its root's");
     *sharing = sm_sharing_of(mem);
     if (*sharing)

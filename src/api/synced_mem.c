@@ -87,7 +87,7 @@ static struct facts read_facts(const synced_mem *mem, enum sm_side side, bool qu
         (void)sm_report(status, function, synced_mem_name(mem));
         return facts;
     }
-    struct sm_copy *const copy = sm_copy_of(sm_owner(mem), side);
+    struct sm_copy *const copy = sm_copy_of(sm_own_record(sm_owner(mem)), side);
     if (copy && query && sm_device_in_use())
         (void)sm_pin_query(copy, sm_device(mem));
     if (copy)

@@ -15,12 +15,12 @@
 
 /* ---- Waits on the host ---- */
 
-static struct sm_stream *get_accessing_stream(const struct synced_mem *mem, enum sm_side side)
+static struct sm_stream *get_accessing_stream(int device, enum sm_side side)
 {
-    return side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
+    return side == SM_GPU ? sm_stream_any(device) : NULL;
 }
 
-static bool is_record_survivable(const struct synced_mem *record, enum sm_side side, enum sm_mode mode,
+static bool is_record_survivable(const struct sm_record *record, enum sm_side side, enum sm_mode mode,
                                  synced_mem_status why)
 {
     const bool has_contents = side == SM_CPU && (sm_head(record) & sm_bit(SM_CPU)) && !sm_is_lost(record);
@@ -33,7 +33,7 @@ static bool is_record_survivable(const struct synced_mem *record, enum sm_side s
 static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, synced_mem_status why)
 {
     bool survivable = true;
-    for (struct synced_mem *each = sm_first_record(mem); each && survivable; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each && survivable; each = sm_next_record(mem, each))
         survivable = is_record_survivable(each, side, mode, why);
     return survivable;
 }
@@ -46,12 +46,12 @@ static struct sm_fence *find_blocker(const struct sm_copy *copy, enum sm_mode mo
 
 /* Finds the next fence that an access without a stream waits for, once the record's side has memory and contents. Uses
  * that a lost device has ended need no event. Contents that were arriving may be lost with the device. */
-static synced_mem_status find_record_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
-                                          struct sm_fence **wait)
+static synced_mem_status find_record_wait(const struct sm_record *record, int device, enum sm_side side,
+                                          enum sm_mode mode, struct sm_fence **wait)
 {
-    struct sm_copy *const copy = sm_copy_of(mem, side);
-    synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, get_accessing_stream(mem, side));
-    if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_record_survivable(mem, side, mode, status))
+    struct sm_copy *const copy = sm_copy_of(record, side);
+    synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, get_accessing_stream(device, side));
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_record_survivable(record, side, mode, status))
         status = SYNCED_MEM_OK;
     *wait = status == SYNCED_MEM_OK ? find_blocker(copy, mode) : NULL;
     return status;
@@ -74,10 +74,10 @@ static synced_mem_status find_access_waits(const struct synced_mem *mem, enum sm
     const bool shares = share_ends_of_records(mem, &ends);
     synced_mem_status status = SYNCED_MEM_OK;
     bool more = true;
-    for (struct synced_mem *each = sm_first_record(mem); each && more && status == SYNCED_MEM_OK;
+    for (struct sm_record *each = sm_first_record(mem); each && more && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each)) {
         struct sm_fence *wait = NULL;
-        status = find_record_wait(each, side, mode, &wait);
+        status = find_record_wait(each, sm_device(mem), side, mode, &wait);
         more = !wait || sm_waits_add(waits, wait);
     }
     if (shares)
@@ -154,7 +154,7 @@ static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enu
 static void find_unqueued(const struct synced_mem *mem, enum sm_mode mode, struct sm_waits *waits)
 {
     bool more = true;
-    for (struct synced_mem *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
         more = sm_waits_add(waits, sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ));
 }
 
@@ -163,7 +163,7 @@ static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode
     struct sm_shared_ends ends;
     const bool shares = share_ends_of_records(mem, &ends);
     synced_mem_status status = SYNCED_MEM_OK;
-    for (struct synced_mem *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each))
         status = sm_inflight_order(sm_copy_of(each, SM_GPU), mode != SM_READ, stream);
     if (shares)
@@ -209,7 +209,7 @@ static synced_mem_status make_copy_ready_on(struct sm_transaction *transaction, 
 static synced_mem_status reserve_reads(const struct synced_mem *mem, enum sm_mode mode, struct sm_use **reserved)
 {
     struct sm_use **link = reserved;
-    for (struct synced_mem *each = sm_first_record(mem); each && mode == SM_READ; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each && mode == SM_READ; each = sm_next_record(mem, each)) {
         if (!*link)
             *link = sm_inflight_reserve();
         if (!*link)
@@ -223,7 +223,7 @@ static synced_mem_status reserve_reads(const struct synced_mem *mem, enum sm_mod
 static void give_records(const struct synced_mem *mem, struct sm_use *reserved, struct sm_stream *stream,
                          enum sm_mode mode)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         struct sm_use *const use = reserved;
         reserved = use ? use->next : NULL;
         if (use)
@@ -233,20 +233,20 @@ static void give_records(const struct synced_mem *mem, struct sm_use *reserved, 
     sm_inflight_unreserve_many(reserved);
 }
 
-static void *finish_record(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+static void *finish_record(struct sm_record *record, enum sm_side side, enum sm_mode mode)
 {
-    struct sm_copy *const copy = sm_copy_of(mem, side);
-    sm_count_given(mem, side);
+    struct sm_copy *const copy = sm_copy_of(record, side);
+    sm_count_given(record, side);
     copy->arriving = copy->arriving && mode != SM_OVERWRITE;
-    sm_set_head(mem, sm_transitions[sm_head(mem)][side][mode].next);
+    sm_set_head(record, sm_transitions[sm_head(record)][side][mode].next);
     return sm_copy_data(copy);
 }
 
 /* Returns the pointer, which is the first record's. */
 static void *finish_access(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
-    struct synced_mem *const first = sm_first_record(mem);
-    for (struct synced_mem *each = sm_next_record(mem, first); each; each = sm_next_record(mem, each))
+    struct sm_record *const first = sm_first_record(mem);
+    for (struct sm_record *each = sm_next_record(mem, first); each; each = sm_next_record(mem, each))
         (void)finish_record(each, side, mode);
     return finish_record(first, side, mode);
 }
@@ -262,7 +262,7 @@ static synced_mem_status access_host(struct sm_transaction *transaction, enum sm
 {
     struct synced_mem *const mem = transaction->mem;
     SM_TRY(make_copy_ready(transaction, SM_CPU, mode));
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_close_write(each);
         if (sm_copy_of(each, SM_GPU))
             sm_inflight_poll_write(sm_copy_of(each, SM_GPU));
@@ -275,7 +275,7 @@ static synced_mem_status access_host(struct sm_transaction *transaction, enum sm
 
 static void fill_records(const struct synced_mem *mem, struct sm_stream *stream)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_fill_unwritten_device(each, stream);
 }
 
@@ -290,7 +290,7 @@ static synced_mem_status make_device_copy_ready(struct sm_transaction *transacti
  * copy stays, so that each access reports the loss. */
 static void drop_filled(const struct synced_mem *mem, synced_mem_status why)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each && why != SYNCED_MEM_ERR_DEVICE_LOST;
+    for (struct sm_record *each = sm_first_record(mem); each && why != SYNCED_MEM_ERR_DEVICE_LOST;
          each = sm_next_record(mem, each))
         sm_set_head(each, sm_head(each) & ~sm_bits_of(each, SM_GPU));
 }
@@ -328,7 +328,7 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
         sm_inflight_unreserve_many(reserved);
         return status;
     }
-    give_records(mem, reserved, get_accessing_stream(mem, SM_GPU), mode);
+    give_records(mem, reserved, get_accessing_stream(sm_device(mem), SM_GPU), mode);
     *out = finish_access(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }
@@ -379,7 +379,7 @@ synced_mem_status sm_make_valid(struct synced_mem *mem, enum sm_side side)
  * again then. So this waits for nothing and tracks nothing. */
 static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_mode mode, void **out)
 {
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const unsigned head = sm_head(each);
         const struct sm_transition *const step = &sm_transitions[head][SM_GPU][mode];
         if (step->work != SM_NOTHING || step->next != head || sm_access_needs_renewal(mem, SM_GPU, mode) ||
@@ -413,7 +413,7 @@ static synced_mem_status access_on(struct sm_transaction *transaction, enum sm_m
  * several streams. */
 static bool give_pointer_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
 {
-    struct synced_mem *const record = sm_first_record(mem);
+    struct sm_record *const record = sm_first_record(mem);
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
     if (!sm_has_one_record(mem) || !(sm_head(record) & sm_bit(SM_GPU)) || !sm_inflight_give_again(copy, handle))
         return false;
@@ -457,7 +457,7 @@ static synced_mem_status end_stream_use(struct synced_mem *mem, synced_mem_strea
     if (!stream)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING,
                        "the stream is capturing, so no event can be recorded on it: call after the capture");
-    for (struct synced_mem *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each))
         if (sm_copy_of(each, SM_GPU))
             status = sm_inflight_end(sm_copy_of(each, SM_GPU), stream);
@@ -498,7 +498,7 @@ static synced_mem_status poll_transfers_on(struct synced_mem *mem, const struct 
 static synced_mem_status poll_transfers(struct synced_mem *mem, bool *pending)
 {
     *pending = false;
-    for (struct synced_mem *each = sm_first_record(mem); each && !*pending; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each && !*pending; each = sm_next_record(mem, each))
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             SM_TRY(poll_transfers_on(mem, sm_copy_of(each, side), pending));
     return SYNCED_MEM_OK;
@@ -509,7 +509,7 @@ static void find_transfers(const struct synced_mem *mem, struct sm_waits *waits)
 {
     static const enum sm_side sides[] = {SM_GPU, SM_CPU};
     bool more = true;
-    for (struct synced_mem *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
         for (int i = 0; i < SM_SIDES && more; i++)
             if (sm_copy_of(each, sides[i]))
                 more = sm_waits_add(waits, find_transfer(sm_copy_of(each, sides[i])));

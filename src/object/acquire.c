@@ -70,7 +70,7 @@ static void set_turn(struct sm_sharing *sharing, enum sm_turn turn, unsigned val
 /* ---- Taking over the contents ---- */
 
 /* Nothing writes a stale side in a turn to read, so valid sides alone are made read-only. */
-static void set_read_only(const struct synced_mem *record, unsigned sides)
+static void set_read_only(const struct sm_record *record, unsigned sides)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(record, side))
@@ -80,8 +80,8 @@ static void set_read_only(const struct synced_mem *record, unsigned sides)
 static void set_heads(struct synced_mem *mem, unsigned head, bool reading)
 {
     const unsigned read_only = reading ? head : SYNCED_MEM_UNINITIALIZED;
-    set_read_only(mem, read_only);
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    set_read_only(sm_own_record(mem), read_only);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         set_read_only(each, read_only);
         sm_set_head(each, head);
     }
@@ -90,10 +90,10 @@ static void set_heads(struct synced_mem *mem, unsigned head, bool reading)
 /* Gives each piece a copy on the sides of the head. */
 static synced_mem_status attach_parts(const struct synced_mem *mem, unsigned head)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             if (each->kind == SM_PIECE && (head & sm_bit(side)))
-                SM_TRY(sm_attach_part(each, side));
+                SM_TRY(sm_attach_part(sm_piece_of(each), side));
     return SYNCED_MEM_OK;
 }
 
@@ -111,7 +111,7 @@ static synced_mem_status take_over(struct sm_sharing *sharing, enum sm_side side
         if (status != SYNCED_MEM_OK)
             sm_detail_set(&first);
     }
-    if (!sm_copy_of(mem, SM_GPU))
+    if (!sm_copy_of(sm_own_record(mem), SM_GPU))
         *head &= ~sm_bit(SM_GPU);
     SM_TRY(attach_parts(mem, *head));
     set_heads(mem, *head, !writing && (*head & sm_bit(side)));
@@ -242,7 +242,7 @@ static synced_mem_status find_work_on_copy(struct sm_copy *copy, struct sm_fence
 static synced_mem_status find_work(const struct synced_mem *mem, struct sm_fence **wait, synced_mem_status *lost)
 {
     *wait = NULL;
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)
             if (sm_copy_of(each, side))
                 SM_TRY(find_work_on_copy(sm_copy_of(each, side), wait, lost));
@@ -268,7 +268,7 @@ static synced_mem_status wait_for_own_work(struct synced_mem *mem, synced_mem_st
 /* Notes the loss of the device that has contents. An earlier call may have reported it already. */
 static void notice_lost_device(const struct synced_mem *mem, unsigned head, synced_mem_status *lost)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), SM_GPU);
     struct sm_pointer_facts facts;
     if (!(head & sm_bit(SM_GPU)))
         return;
@@ -293,7 +293,7 @@ static synced_mem_status end_contents(struct synced_mem *mem, bool writing, sync
         if (!*head)
             return lost;
     }
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_close_write(each);
     set_heads(mem, SYNCED_MEM_UNINITIALIZED, false);
     return SYNCED_MEM_OK;

@@ -18,11 +18,11 @@ static synced_mem_status find_last_work(struct sm_copy *copy, bool pin_held, str
 
 static synced_mem_status find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
-    struct sm_copy *const memory = sm_copy_of(mem, side);
+    struct sm_copy *const memory = sm_copy_of(sm_own_record(mem), side);
     SM_TRY(find_last_work(memory, memory->pin_held, wait));
     if (!sm_is_divided(mem))
         return SYNCED_MEM_OK;
-    for (struct synced_mem *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each))
+    for (const struct sm_record *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each))
         if (sm_copy_of(each, side))
             SM_TRY(find_last_work(sm_copy_of(each, side), memory->pin_held, wait));
     return SYNCED_MEM_OK;
@@ -30,7 +30,7 @@ static synced_mem_status find_wait_of_borrowed(const struct synced_mem *mem, enu
 
 synced_mem_status sm_find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
-    const struct sm_copy *const memory = sm_copy_of(mem, side);
+    const struct sm_copy *const memory = sm_copy_of(sm_own_record(mem), side);
     *wait = NULL;
     if (!memory || memory->source != SYNCED_MEM_SOURCE_BORROWED)
         return SYNCED_MEM_OK;

@@ -7,8 +7,8 @@
 enum { RUNS = 4 };
 
 struct run {
-    struct synced_mem *first;
-    struct synced_mem *last; /* NULL: the run is empty */
+    struct sm_piece *first;
+    struct sm_piece *last; /* NULL: the run is empty */
 };
 
 struct list {
@@ -23,28 +23,29 @@ struct sm_concerned {
 
 static struct list *get_list(const struct synced_mem *root, enum sm_side side)
 {
-    return &root->at.first->concerned->lists[side];
+    return &sm_division_of(root)->concerned->lists[side];
 }
 
-static bool is_entered(const struct synced_mem *piece, enum sm_side side)
+static bool is_entered(const struct sm_piece *piece, enum sm_side side)
 {
-    return piece->entered & sm_bit(side);
+    return piece->record.entered & sm_bit(side);
 }
 
 bool sm_concerned_begin(struct synced_mem *root)
 {
-    if (!root->at.first->concerned)
-        root->at.first->concerned = calloc(1, sizeof(struct sm_concerned));
-    return root->at.first->concerned;
+    struct sm_division *const division = sm_division_of(root);
+    if (!division->concerned)
+        division->concerned = calloc(1, sizeof(struct sm_concerned));
+    return division->concerned;
 }
 
-void sm_concerned_end(struct synced_mem *first)
+void sm_concerned_end(struct sm_division *division)
 {
-    free(first->concerned);
-    first->concerned = NULL;
+    free(division->concerned);
+    division->concerned = NULL;
 }
 
-static void append_to_run(struct run *run, struct synced_mem *piece, enum sm_side side)
+static void append_to_run(struct run *run, struct sm_piece *piece, enum sm_side side)
 {
     piece->next_entered[side] = NULL;
     if (run->last)
@@ -54,9 +55,9 @@ static void append_to_run(struct run *run, struct synced_mem *piece, enum sm_sid
     run->last = piece;
 }
 
-static void enter_in_list(struct list *list, struct synced_mem *piece, enum sm_side side)
+static void enter_in_list(struct list *list, struct sm_piece *piece, enum sm_side side)
 {
-    const struct synced_mem *const last = list->runs[list->last].last;
+    const struct sm_piece *const last = list->runs[list->last].last;
     if (last && last->offset > piece->offset)
         list->complete = ++list->last < RUNS;
     if (list->complete)
@@ -64,40 +65,40 @@ static void enter_in_list(struct list *list, struct synced_mem *piece, enum sm_s
 }
 
 /* A piece is marked even if the list is incomplete, so that its next publication does nothing here. */
-void sm_concerned_enter_in(struct synced_mem *piece, unsigned sides)
+void sm_concerned_enter_in(struct sm_piece *piece, unsigned sides)
 {
     const struct synced_mem *const root = piece->root;
-    piece->entered |= (unsigned char)sides;
-    if (!root->at.first->concerned || piece == root->at.first)
+    piece->record.entered |= (unsigned char)sides;
+    if (!sm_division_of(root)->concerned || piece == root->at.first)
         return;
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if ((sides & sm_bit(side)) && get_list(root, side)->complete)
             enter_in_list(get_list(root, side), piece, side);
 }
 
-void sm_concerned_forget(const struct synced_mem *piece)
+void sm_concerned_forget(const struct sm_piece *piece)
 {
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && piece->root->at.first->concerned; side++)
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_division_of(piece->root)->concerned; side++)
         if (is_entered(piece, side))
             get_list(piece->root, side)->complete = false;
 }
 
 /* ---- Listing ---- */
 
-static bool stays_entered(struct synced_mem *piece, enum sm_side side)
+static bool stays_entered(struct sm_piece *piece, enum sm_side side)
 {
     const bool stays = sm_is_concerned(piece, side);
     if (stays)
-        piece->entered |= (unsigned char)sm_bit(side);
+        piece->record.entered |= (unsigned char)sm_bit(side);
     else
-        piece->entered &= (unsigned char)~sm_bit(side);
+        piece->record.entered &= (unsigned char)~sm_bit(side);
     return stays;
 }
 
 static struct run list_all(const struct synced_mem *root, enum sm_side side)
 {
     struct run kept = {NULL, NULL};
-    for (struct synced_mem *each = root->at.first->beside.after; each; each = each->beside.after)
+    for (struct sm_piece *each = root->at.first->after; each; each = each->after)
         if (stays_entered(each, side))
             append_to_run(&kept, each, side);
     return kept;
@@ -107,8 +108,8 @@ static struct run list_all(const struct synced_mem *root, enum sm_side side)
 static struct run drop_from_run(const struct run *run, enum sm_side side)
 {
     struct run kept = {NULL, NULL};
-    struct synced_mem **link = &kept.first;
-    for (struct synced_mem *each = run->first; each; each = each->next_entered[side])
+    struct sm_piece **link = &kept.first;
+    for (struct sm_piece *each = run->first; each; each = each->next_entered[side])
         if (stays_entered(each, side)) {
             *link = each;
             link = &each->next_entered[side];
@@ -120,15 +121,15 @@ static struct run drop_from_run(const struct run *run, enum sm_side side)
 
 static struct run merge_runs(const struct run *one, const struct run *other, enum sm_side side)
 {
-    struct synced_mem *low = one->first;
-    struct synced_mem *high = other->first;
+    struct sm_piece *low = one->first;
+    struct sm_piece *high = other->first;
     struct run merged = {.last = one->last};
-    struct synced_mem **link = &merged.first;
+    struct sm_piece **link = &merged.first;
     if (!one->last || (other->last && other->last->offset > one->last->offset))
         merged.last = other->last;
     while (low && high) {
         if (low->offset > high->offset) {
-            struct synced_mem *const lower = high;
+            struct sm_piece *const lower = high;
             high = low;
             low = lower;
         }
@@ -150,7 +151,7 @@ static struct run list_runs(const struct list *list, enum sm_side side)
     return merged;
 }
 
-struct synced_mem *sm_concerned_list(struct synced_mem *root, enum sm_side side)
+struct sm_piece *sm_concerned_list(struct synced_mem *root, enum sm_side side)
 {
     struct list *const list = get_list(root, side);
     assert(sm_concerned_is_valid(root));
@@ -164,8 +165,8 @@ struct synced_mem *sm_concerned_list(struct synced_mem *root, enum sm_side side)
 static long count_run(const struct run *run, enum sm_side side)
 {
     long count = 0;
-    for (const struct synced_mem *each = run->first; each; each = each->next_entered[side], count++) {
-        const struct synced_mem *const next = each->next_entered[side];
+    for (const struct sm_piece *each = run->first; each; each = each->next_entered[side], count++) {
+        const struct sm_piece *const next = each->next_entered[side];
         if (!is_entered(each, side) || (next ? next->offset <= each->offset : each != run->last))
             return -1;
     }
@@ -181,7 +182,7 @@ static bool is_list_valid(const struct synced_mem *root, enum sm_side side)
         valid = count_run(&list->runs[i], side) >= 0;
         count += count_run(&list->runs[i], side);
     }
-    for (const struct synced_mem *each = root->at.first->beside.after; each && valid; each = each->beside.after) {
+    for (const struct sm_piece *each = root->at.first->after; each && valid; each = each->after) {
         valid = is_entered(each, side) || !sm_is_concerned(each, side);
         count -= is_entered(each, side);
     }
@@ -191,7 +192,7 @@ static bool is_list_valid(const struct synced_mem *root, enum sm_side side)
 bool sm_concerned_is_valid(const struct synced_mem *root)
 {
     bool valid = true;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && root->at.first->concerned; side++)
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_division_of(root)->concerned; side++)
         valid = valid && (!get_list(root, side)->complete || is_list_valid(root, side));
     return valid;
 }

@@ -19,43 +19,43 @@
 
 /* Returns the bits of the sides whose transfers concern the piece: its contents need them, or a write of its copies was
  * open or in flight. */
-static inline unsigned sm_concerned_sides(const struct synced_mem *piece)
+static inline unsigned sm_concerned_sides(const struct sm_piece *piece)
 {
-    const unsigned head = sm_head(piece);
+    const unsigned head = sm_head(&piece->record);
     const unsigned both = sm_bit(SM_CPU) | sm_bit(SM_GPU);
-    if (!piece->at_rest)
+    if (!piece->record.at_rest)
         return both;
     return head == sm_bit(SM_CPU) || head == sm_bit(SM_GPU) ? head ^ both : 0;
 }
 
-static inline bool sm_is_concerned(const struct synced_mem *piece, enum sm_side side)
+static inline bool sm_is_concerned(const struct sm_piece *piece, enum sm_side side)
 {
-    return !piece->at_rest || sm_is_to_be_moved(piece, side);
+    return !piece->record.at_rest || sm_is_to_be_moved(&piece->record, side);
 }
 
 /* Makes the lists of a divided root, unless it has them. Returns whether it has them: there may be too little
  * memory. */
 bool sm_concerned_begin(struct synced_mem *root);
-/* Frees the lists, if a root's first piece has some. */
-void sm_concerned_end(struct synced_mem *first);
+/* Frees a division's lists, if it has some. */
+void sm_concerned_end(struct sm_division *division);
 
 /* Enters a piece in the lists of these sides. For sm_concerned_enter(). */
-void sm_concerned_enter_in(struct synced_mem *piece, unsigned sides);
+void sm_concerned_enter_in(struct sm_piece *piece, unsigned sides);
 
 /* Enters a piece in the lists that it belongs to. */
-static inline void sm_concerned_enter(struct synced_mem *piece)
+static inline void sm_concerned_enter(struct sm_piece *piece)
 {
-    const unsigned sides = sm_concerned_sides(piece) & ~(unsigned)piece->entered;
+    const unsigned sides = sm_concerned_sides(piece) & ~(unsigned)piece->record.entered;
     if (sides)
         sm_concerned_enter_in(piece, sides);
 }
 
 /* Makes the lists incomplete that have the piece, whose record is given up. */
-void sm_concerned_forget(const struct synced_mem *piece);
+void sm_concerned_forget(const struct sm_piece *piece);
 
 /* Returns the pieces that a transfer to the side concerns, without the first one. They are ordered by offset, and
  * linked by next_entered[side]. The root has lists. */
-struct synced_mem *sm_concerned_list(struct synced_mem *root, enum sm_side side);
+struct sm_piece *sm_concerned_list(struct synced_mem *root, enum sm_side side);
 
 /* Returns whether the complete lists of a divided root have all pieces that are concerned. */
 bool sm_concerned_is_valid(const struct synced_mem *root);

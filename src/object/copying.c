@@ -24,14 +24,19 @@ struct name {
     bool written;
 };
 
+/* A record of the pairs, and its state when the round began. */
+struct named_record {
+    struct sm_record *record;
+    struct sm_before before;
+};
+
 struct batch {
     struct sm_pairs common;
     struct sm_pair_list list;
     struct sm_owners owners;
-    struct name *names; /* room */
-    /* One for each record of the pairs, ordered by the records' addresses. */
-    struct sm_transaction *transactions;
-    size_t records;
+    struct name *names;           /* room */
+    struct named_record *records; /* of the pairs, each once, ordered by address */
+    size_t record_count;
     struct sm_transfer *transfers; /* queued on the caller's stream, one for each pair */
     size_t queued;
     struct sm_range *ranges; /* room */
@@ -50,7 +55,7 @@ struct batch {
 
 /* The records of one pair. */
 struct row {
-    struct sm_transaction transactions[2];
+    struct named_record records[2];
     struct sm_transfer transfer;
     struct sm_range ranges[SM_RANGES_OF_PAIR];
 };
@@ -58,9 +63,9 @@ struct row {
 static void lay_out(struct batch *batch, void *block, size_t room)
 {
     batch->room = room;
-    batch->transactions = block;
-    batch->transfers = (struct sm_transfer *)(void *)(batch->transactions + 2 * room);
-    batch->ranges = (struct sm_range *)(void *)(batch->transfers + room);
+    batch->transfers = block;
+    batch->records = (struct named_record *)(void *)(batch->transfers + room);
+    batch->ranges = (struct sm_range *)(void *)(batch->records + 2 * room);
 }
 
 /* Nothing is in the arrays. */
@@ -88,28 +93,32 @@ static void list_owners(struct batch *batch)
     sm_owners_sort(&batch->owners, 2 * batch->list.count);
 }
 
-static int compare_transactions(const void *a, const void *b)
+static int compare_records(const void *a, const void *b)
 {
-    const uintptr_t first = (uintptr_t)((const struct sm_transaction *)a)->mem;
-    const uintptr_t second = (uintptr_t)((const struct sm_transaction *)b)->mem;
+    const uintptr_t first = (uintptr_t)((const struct named_record *)a)->record;
+    const uintptr_t second = (uintptr_t)((const struct named_record *)b)->record;
     return (first > second) - (first < second);
 }
 
-/* Begins a transaction on each record of the pairs, once. */
+/* Takes lost contents out of the heads of the pairs' records, and notes the state of each. */
 static void begin_records(struct batch *batch)
 {
     const size_t listed = 2 * batch->list.length;
+    struct named_record *const list = batch->records;
+    size_t count = 0;
     for (size_t i = 0; i < batch->list.length; i++) {
-        batch->transactions[2 * i].mem = batch->list.pairs[i].to;
-        batch->transactions[2 * i + 1].mem = batch->list.pairs[i].from;
+        list[2 * i].record = batch->list.pairs[i].to;
+        list[2 * i + 1].record = batch->list.pairs[i].from;
     }
-    sm_sort_unless_sorted(batch->transactions, listed, sizeof *batch->transactions, compare_transactions);
-    batch->records = 0;
+    sm_sort_unless_sorted(list, listed, sizeof *list, compare_records);
     for (size_t i = 0; i < listed; i++) {
-        struct synced_mem *const record = batch->transactions[i].mem;
-        if (i == 0 || record != batch->transactions[batch->records - 1].mem)
-            (void)sm_begin(&batch->transactions[batch->records++], record); /* cannot fail for one record */
+        struct sm_record *const record = list[i].record;
+        if (count > 0 && record == list[count - 1].record)
+            continue;
+        sm_drop_lost(record);
+        list[count++] = (struct named_record){.record = record, .before = sm_state_of(record)};
     }
+    batch->record_count = count;
 }
 
 /* Publishes for all objects of the call, and releases the locks. */
@@ -124,11 +133,9 @@ static void unlock_objects(struct batch *batch)
 
 static void leave_objects(struct batch *batch, synced_mem_status status)
 {
-    for (size_t i = 0; i < batch->records; i++)
-        sm_end(&batch->transactions[i], status);
+    for (size_t i = 0; i < batch->record_count && status != SYNCED_MEM_OK; i++)
+        sm_restore_record(batch->records[i].record, &batch->records[i].before);
     unlock_objects(batch);
-    for (size_t i = 0; i < batch->records; i++)
-        sm_retire_detached(&batch->transactions[i]);
 }
 
 /* Reopens the uses that any round has settled, after a failure with nothing locked. Views may have cut the records
@@ -160,7 +167,7 @@ static synced_mem_status check_sizes(struct batch *batch)
 /* An object of 0 bytes counts as one byte, so that it overlaps itself. */
 static struct name get_name(struct synced_mem *object, bool written)
 {
-    const size_t begin = sm_begin_of(object);
+    const size_t begin = sm_object_begin(object);
     const size_t size = sm_size(object) > 0 ? sm_size(object) : 1;
     return (struct name){
         .owner = sm_owner(object), .begin = begin, .end = begin + size, .object = object, .written = written};
@@ -428,10 +435,10 @@ static synced_mem_status follow_arrivals(struct batch *batch, synced_mem_status 
 static void enter_and_end_source_writes(const struct batch *batch)
 {
     for (size_t i = 0; i < batch->list.length; i++) {
-        struct synced_mem *const from = batch->list.pairs[i].from;
-        (void)sm_lock_first(from);
+        struct sm_record *const from = batch->list.pairs[i].from;
+        (void)sm_lock_record(from);
         sm_pair_end_source_write(&batch->common, &batch->list.pairs[i]);
-        sm_unlock_object(from);
+        sm_unlock_record(from);
     }
 }
 
@@ -440,7 +447,7 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
 {
     begin_waits(batch);
     batch->without = NULL;
-    batch->records = 0;
+    batch->record_count = 0;
     batch->by_host.fence = NULL;
     SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
     sm_share_ends(&batch->ends);
@@ -451,7 +458,7 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     if (status == SYNCED_MEM_OK && has_waits(batch))
         status = wait_for_fences(batch);
     else if (status == SYNCED_MEM_OK && batch->without)
-        status = sm_obtain_alone(sm_owner(batch->without->to), batch->common.side, batch->allocates);
+        status = sm_obtain_alone(sm_owner_of(batch->without->to), batch->common.side, batch->allocates);
     end_waits(batch);
     status = follow_arrivals(batch, status);
     sm_fence_drop(batch->by_host.fence);
@@ -532,7 +539,7 @@ synced_mem_status sm_clear(struct synced_mem *mem)
     SM_TRY(sm_gate_begin(mem, SM_SIDES, SM_OVERWRITE));
     synced_mem_status status = sm_enter(&transaction, mem);
     if (status == SYNCED_MEM_OK) {
-        for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
             sm_give_up_contents(each);
         status = sm_leave_and_reap(&transaction, SYNCED_MEM_OK, false);
     }

@@ -48,8 +48,8 @@ synced_mem_status sm_export_begin(struct sm_export *export, struct synced_mem *m
     const struct synced_mem *const owner = sm_owner(mem);
     SM_TRY(sm_lock_first(mem));
     const synced_mem_status status = sm_export_check(mem, bytes);
-    const struct sm_copy *const memory = sm_copy_of(owner, side);
-    *begun = status == SYNCED_MEM_OK && memory && (const char *)sm_copy_data(memory) + sm_begin_of(mem) == data;
+    const struct sm_copy *const memory = sm_copy_of(sm_own_record(owner), side);
+    *begun = status == SYNCED_MEM_OK && memory && (const char *)sm_copy_data(memory) + sm_object_begin(mem) == data;
     if (*begun) {
         export->owner = owner;
         export->side = side;

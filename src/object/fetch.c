@@ -40,24 +40,25 @@ synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool
     return sm_refusal_note(status, -1, size); /* the refusal no longer matters */
 }
 
-static void put_new_copy(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
+static void put_new_copy(struct sm_record *record, enum sm_side side, struct sm_copy *copy)
 {
-    sm_put_copy(mem, side, copy);
-    if (sm_copy_of(mem, SM_GPU) == copy)
-        sm_put_device(mem, copy->device);
+    sm_put_copy(record, side, copy);
+    if (sm_copy_of(record, SM_GPU) == copy)
+        sm_put_device(sm_owner_of(record), copy->device);
 }
 
 /* The memory of a piece is its root's. */
-static synced_mem_status make_host_memory(struct synced_mem *mem, bool zeroed, bool *fresh)
+static synced_mem_status make_host_memory(struct sm_record *record, bool zeroed, bool *fresh)
 {
     *fresh = false;
-    if (mem->kind == SM_PIECE)
-        return sm_attach_part(mem, SM_CPU);
-    struct sm_copy *copy = sm_copy_of(mem, SM_CPU);
+    if (record->kind == SM_PIECE)
+        return sm_attach_part(sm_piece_of(record), SM_CPU);
+    struct sm_copy *copy = sm_copy_of(record, SM_CPU);
     *fresh = !copy;
-    const synced_mem_status status = copy ? SYNCED_MEM_OK : sm_obtain_host(mem, sm_size(mem), zeroed, &copy);
+    const synced_mem_status status =
+        copy ? SYNCED_MEM_OK : sm_obtain_host(sm_owner_of(record), sm_size_of(record), zeroed, &copy);
     if (status == SYNCED_MEM_OK && *fresh)
-        put_new_copy(mem, SM_CPU, copy);
+        put_new_copy(record, SM_CPU, copy);
     return status;
 }
 
@@ -73,67 +74,67 @@ synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, co
 }
 
 /* New memory is usable in the stream's order only, unless it is shared. *fresh says so. */
-static synced_mem_status make_device_memory(struct synced_mem *mem, const struct sm_stream *stream, bool *fresh)
+static synced_mem_status make_device_memory(struct sm_record *record, const struct sm_stream *stream, bool *fresh)
 {
-    struct sm_copy *copy = sm_copy_of(mem, SM_GPU);
+    struct sm_copy *copy = sm_copy_of(record, SM_GPU);
     *fresh = false;
     if (copy)
         return SYNCED_MEM_OK;
-    if (mem->kind == SM_PIECE)
-        return sm_attach_part(mem, SM_GPU);
-    const synced_mem_status status = sm_obtain_device(mem, sm_size(mem), stream, &copy);
+    if (record->kind == SM_PIECE)
+        return sm_attach_part(sm_piece_of(record), SM_GPU);
+    const synced_mem_status status = sm_obtain_device(sm_owner_of(record), sm_size_of(record), stream, &copy);
     if (status == SYNCED_MEM_OK) {
-        put_new_copy(mem, SM_GPU, copy);
+        put_new_copy(record, SM_GPU, copy);
         *fresh = !sm_copy_is_shared(copy);
     }
     return status;
 }
 
-synced_mem_status sm_find_pin(const struct synced_mem *record, struct sm_copy *host, int device)
+synced_mem_status sm_find_pin(const struct sm_record *record, struct sm_copy *host, int device)
 {
-    struct sm_sharing *const sharing = sm_sharing_of(record);
+    struct sm_sharing *const sharing = sm_sharing_of(sm_owner_of(record));
     if (sharing)
         sm_shareable_pin(sharing, device);
     if (record->kind != SM_PIECE)
         return sm_pin_query(host, device);
-    struct sm_copy *const memory = sm_copy_of(record->root, SM_CPU);
+    struct sm_copy *const memory = sm_copy_of(sm_own_record(sm_owner_of(record)), SM_CPU);
     const synced_mem_status status = sm_pin_query(memory, device);
     sm_part_take_pin(host, memory);
     return status;
 }
 
-/* Returns whether the memory holds contents, or has parts that calls have used. */
-static bool is_in_use(const struct synced_mem *mem, enum sm_side side)
+/* Returns whether an object's memory holds contents, or has parts that calls have used. */
+static bool is_in_use(const struct synced_mem *owner, enum sm_side side)
 {
     bool used = false;
-    for (const struct synced_mem *each = sm_first_record(mem); each && !used; each = sm_next_record(mem, each))
-        used = (sm_head(each) & sm_bits_of(each, side)) || (each != mem && sm_copy_of(each, side));
+    for (const struct sm_record *each = sm_first_record(owner); each && !used; each = sm_next_record(owner, each))
+        used = (sm_head(each) & sm_bits_of(each, side)) || (sm_is_divided(owner) && sm_copy_of(each, side));
     return used;
 }
 
 /* The library's own memory is quarantined, if it is not a part of other memory. Contents and the caller's memory stay,
  * and the access fails. */
-synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
+synced_mem_status sm_make_usable(struct sm_record *record, enum sm_side side)
 {
-    struct sm_copy *const copy = sm_copy_of(mem, side);
+    struct sm_copy *const copy = sm_copy_of(record, side);
     if (!copy || copy->untracked != SM_UNTRACKED_WRITE)
         return SYNCED_MEM_OK;
     if (sm_inflight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
-    if (sm_copy_is_of_user(copy) || copy->is_part || is_in_use(mem, side))
+    if (sm_copy_is_of_user(copy) || copy->is_part || is_in_use(sm_owner_of(record), side))
         return sm_fail(SYNCED_MEM_ERR_CUDA,
                        "the end of earlier work on %p is unknown, as no event could be recorded behind it",
                        sm_copy_data(copy));
-    sm_copy_quarantine(sm_take_copy(mem, side));
+    sm_copy_quarantine(sm_take_copy(record, side));
     return SYNCED_MEM_OK;
 }
 
 /* ---- Contents ---- */
 
 /* After a failure, new memory stays as capacity. Its next user has to come after its allocation. */
-static synced_mem_status keep_fresh_copy(struct synced_mem *mem, struct sm_stream *stream, synced_mem_status status)
+static synced_mem_status keep_fresh_copy(struct sm_record *record, struct sm_stream *stream, synced_mem_status status)
 {
-    struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
     if (status != SYNCED_MEM_OK && copy && !copy->untracked) {
         const struct sm_detail first = sm_detail_get();
         (void)sm_transfer_none(copy, stream);
@@ -142,13 +143,13 @@ static synced_mem_status keep_fresh_copy(struct synced_mem *mem, struct sm_strea
     return status;
 }
 
-static bool is_move_staged(const struct synced_mem *mem, enum sm_side side, const struct sm_batch *batch)
+static bool is_move_staged(const struct sm_record *record, enum sm_side side, const struct sm_batch *batch)
 {
-    const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
+    const struct sm_copy *const host = sm_copy_of(record, SM_CPU);
     if (!host)
         return false;
-    return sm_is_staged(host, sm_size(mem), side == SM_GPU) ||
-           (batch && batch->stages_all && !host->pinned && sm_size(mem) > 0);
+    return sm_is_staged(host, sm_size_of(record), side == SM_GPU) ||
+           (batch && batch->stages_all && !host->pinned && sm_size_of(record) > 0);
 }
 
 /* Settles the copy, and finds the work that is left to wait for. */
@@ -161,16 +162,16 @@ static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conf
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
-synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side side, bool callers,
                                         const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
 {
-    struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
-    struct sm_copy *const to = sm_copy_of(mem, side);
+    struct sm_copy *const from = sm_copy_of(record, sm_other(side));
+    struct sm_copy *const to = sm_copy_of(record, side);
     struct sm_copy *const host = side == SM_GPU ? from : to;
-    synced_mem_status status = host ? sm_find_pin(mem, host, sm_device(mem)) : SYNCED_MEM_OK;
+    synced_mem_status status = host ? sm_find_pin(record, host, sm_device(sm_owner_of(record))) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
-    *staged = status == SYNCED_MEM_OK && is_move_staged(mem, side, batch);
+    *staged = status == SYNCED_MEM_OK && is_move_staged(record, side, batch);
     if (status == SYNCED_MEM_OK && !*wait && to && !*staged)
         *wait = sm_inflight_queueing(to, true);
     if (*wait || !*staged)
@@ -209,146 +210,147 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
 
 /* Returns whether a write of the library to the record's side comes after kernels that got the pointer without a stream.
  * A piece without a copy gets a part of its root's memory. */
-static bool is_write_behind_kernels(const struct synced_mem *record, enum sm_side side)
+static bool is_write_behind_kernels(const struct sm_record *record, enum sm_side side)
 {
     const struct sm_copy *const copy = sm_copy_of(record, side);
-    const struct sm_copy *const memory = copy ? copy : sm_copy_of(sm_owner(record), side);
+    const struct sm_copy *const memory = copy ? copy : sm_copy_of(sm_own_record(sm_owner_of(record)), side);
     return memory && memory->streamless;
 }
 
-static __attribute__((noinline)) synced_mem_status queue_staged_or_first_move(struct synced_mem *mem, enum sm_side side,
-                                                                              struct sm_stream *stream, bool staged,
-                                                                              struct sm_batch *batch,
-                                                                              struct sm_transfer *transfer)
+static __attribute__((noinline)) synced_mem_status
+queue_staged_or_first_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream, bool staged,
+                           struct sm_batch *batch, struct sm_transfer *transfer)
 {
     struct sm_stream *on = stream;
     bool fresh = false;
     synced_mem_status status = SYNCED_MEM_OK;
     if (staged)
         status = sm_transfer_stream(stream->device, side == SM_GPU ? SM_H2D : SM_D2H,
-                                    is_write_behind_kernels(mem, side), &on);
+                                    is_write_behind_kernels(record, side), &on);
     if (status == SYNCED_MEM_OK && side == SM_GPU)
-        status = make_device_memory(mem, on, &fresh);
+        status = make_device_memory(record, on, &fresh);
     if (status != SYNCED_MEM_OK)
         return status;
-    sm_describe_move(mem, side, staged, batch, transfer);
+    sm_describe_move(record, side, staged, batch, transfer);
     status = staged ? begin_staged_move(transfer, on, stream) : sm_transfer_queue(transfer, stream);
-    return fresh ? keep_fresh_copy(mem, on, status) : status;
+    return fresh ? keep_fresh_copy(record, on, status) : status;
 }
 
 /* Queues a move that nothing has to be waited for. The host's memory is there. */
-static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+static synced_mem_status queue_ready_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                           bool staged, struct sm_batch *batch, struct sm_transfer *transfer)
 {
-    if (staged || !sm_copy_of(mem, side))
-        return queue_staged_or_first_move(mem, side, stream, staged, batch, transfer);
-    sm_describe_move(mem, side, false, batch, transfer);
+    if (staged || !sm_copy_of(record, side))
+        return queue_staged_or_first_move(record, side, stream, staged, batch, transfer);
+    sm_describe_move(record, side, false, batch, transfer);
     return sm_transfer_queue(transfer, stream);
 }
 
-synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                 struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait)
 {
     bool fresh;
     bool staged = false;
     *wait = NULL;
-    sm_note_object(mem);
+    sm_note_record(record);
     if (side == SM_CPU)
-        SM_TRY(make_host_memory(mem, false, &fresh));
-    SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, batch, wait, &staged));
-    return *wait ? SYNCED_MEM_OK : queue_ready_move(mem, side, stream, staged, batch, transfer);
+        SM_TRY(make_host_memory(record, false, &fresh));
+    SM_TRY(sm_find_move_wait(record, side, stream->kind != SM_STREAM_INTERNAL, batch, wait, &staged));
+    return *wait ? SYNCED_MEM_OK : queue_ready_move(record, side, stream, staged, batch, transfer);
 }
 
-static synced_mem_status move_contents(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+static synced_mem_status move_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                        struct sm_fence **wait)
 {
     struct sm_transfer transfer;
-    const synced_mem_status status = sm_queue_move(mem, side, stream, NULL, &transfer, wait);
+    const synced_mem_status status = sm_queue_move(record, side, stream, NULL, &transfer, wait);
     if (status != SYNCED_MEM_OK || *wait || transfer.staged)
         return status;
     return sm_transfer_enter(&transfer, 1, stream);
 }
 
 /* Moves the contents of a shared copy, without a transfer. stream: an internal one; NULL: none. */
-static synced_mem_status move_shared_contents(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+static synced_mem_status move_shared_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream)
 {
-    const synced_mem_status status = sm_unified_move(mem, side, stream);
+    const synced_mem_status status = sm_unified_move(record, side, stream);
     if (status == SYNCED_MEM_OK && side == SM_CPU)
-        sm_unified_arrive(sm_shared_copy(mem), stream);
+        sm_unified_arrive(sm_shared_copy(record), stream);
     return status;
 }
 
-static synced_mem_status zero_host(struct synced_mem *mem, struct sm_fence **wait)
+static synced_mem_status zero_host(struct sm_record *record, struct sm_fence **wait)
 {
     bool fresh;
-    assert(mem->kind != SM_PIECE); /* other pieces are not held up by a fill: see fetch_parts.c */
-    synced_mem_status status = make_host_memory(mem, true, &fresh);
+    assert(record->kind != SM_PIECE); /* other pieces are not held up by a fill: see fetch_parts.c */
+    synced_mem_status status = make_host_memory(record, true, &fresh);
     if (status != SYNCED_MEM_OK || fresh)
         return status;
-    struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    struct sm_copy *const copy = sm_copy_of(record, SM_CPU);
     status = sm_inflight_settle(copy, true, NULL);
     *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, true) : NULL;
     assert(!copy->read_only);
     if (status == SYNCED_MEM_OK && !*wait) {
         sm_guard_open(copy);
-        memset(sm_copy_data(copy), 0, sm_size(mem));
+        memset(sm_copy_data(copy), 0, sm_size_of(record));
     }
     return status;
 }
 
-static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *stream, struct sm_fence **wait)
+static synced_mem_status zero_device(struct sm_record *record, struct sm_stream *stream, struct sm_fence **wait)
 {
     bool fresh;
-    synced_mem_status status = make_device_memory(mem, stream, &fresh);
+    synced_mem_status status = make_device_memory(record, stream, &fresh);
     if (status == SYNCED_MEM_OK)
-        *wait = sm_inflight_queueing(sm_copy_of(mem, SM_GPU), true);
+        *wait = sm_inflight_queueing(sm_copy_of(record, SM_GPU), true);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
-    assert(!sm_copy_of(mem, SM_GPU)->read_only);
-    status = sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, 0, sm_size(mem), stream);
-    return fresh ? keep_fresh_copy(mem, stream, status) : status;
+    assert(!sm_copy_of(record, SM_GPU)->read_only);
+    status = sm_transfer_fill(sm_copy_of(record, SM_GPU), 0, 0, sm_size_of(record), stream);
+    return fresh ? keep_fresh_copy(record, stream, status) : status;
 }
 
 /* On a caller's stream no fence follows the allocation. The stream writes next, and whoever waits for that write is
  * behind the allocation too. Of a divided root the stream may write a part alone. */
-static synced_mem_status make_memory(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+static synced_mem_status make_memory(struct sm_record *record, enum sm_side side, struct sm_stream *stream)
 {
     bool fresh;
     if (side == SM_CPU)
-        return make_host_memory(mem, false, &fresh);
-    const synced_mem_status status = make_device_memory(mem, stream, &fresh);
-    if (status != SYNCED_MEM_OK || !fresh || (stream->kind != SM_STREAM_INTERNAL && !sm_is_divided(mem)))
+        return make_host_memory(record, false, &fresh);
+    const synced_mem_status status = make_device_memory(record, stream, &fresh);
+    if (status != SYNCED_MEM_OK || !fresh ||
+        (stream->kind != SM_STREAM_INTERNAL && !sm_is_divided(sm_owner_of(record))))
         return status;
-    return sm_transfer_none(sm_copy_of(mem, SM_GPU), stream);
+    return sm_transfer_none(sm_copy_of(record, SM_GPU), stream);
 }
 
-static synced_mem_status fetch_side(struct synced_mem *mem, enum sm_side side, enum sm_work work,
+static synced_mem_status fetch_side(struct sm_record *record, enum sm_side side, enum sm_work work,
                                     struct sm_stream *stream, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     switch (work) {
     case SM_NOTHING:
-        return make_memory(mem, side, stream);
+        return make_memory(record, side, stream);
     case SM_ZERO:
-        status = side == SM_CPU ? zero_host(mem, wait) : zero_device(mem, stream, wait);
+        status = side == SM_CPU ? zero_host(record, wait) : zero_device(record, stream, wait);
         break;
     case SM_MOVE:
         if (side == SM_CPU)
-            *wait = sm_inflight_arrival_from_elsewhere(sm_copy_of(mem, SM_GPU));
-        else if (sm_shared_copy(mem))
-            *wait = sm_inflight_queueing(sm_shared_copy(mem), false);
+            *wait = sm_inflight_arrival_from_elsewhere(sm_copy_of(record, SM_GPU));
+        else if (sm_shared_copy(record))
+            *wait = sm_inflight_queueing(sm_shared_copy(record), false);
         if (*wait)
             return SYNCED_MEM_OK;
-        status = sm_shared_copy(mem) ? move_shared_contents(mem, side, stream) : move_contents(mem, side, stream, wait);
+        status = sm_shared_copy(record) ? move_shared_contents(record, side, stream)
+                                        : move_contents(record, side, stream, wait);
         break;
     }
     if (status == SYNCED_MEM_OK && !*wait)
-        sm_set_head(mem, sm_head(mem) | sm_bit(side));
+        sm_set_head(record, sm_head(record) | sm_bit(side));
     return status;
 }
 
 /* Picks the internal stream for a fill of a record's device copy. */
-static synced_mem_status find_fill_stream(const struct synced_mem *record, int device, struct sm_stream **stream)
+static synced_mem_status find_fill_stream(const struct sm_record *record, int device, struct sm_stream **stream)
 {
     if (is_write_behind_kernels(record, SM_GPU) || sm_transfer_follows_work(sm_copy_of(record, SM_GPU), NULL))
         return sm_internal_stream_behind(device, SM_INTERNAL_MOVE_BEHIND, stream);
@@ -356,66 +358,68 @@ static synced_mem_status find_fill_stream(const struct synced_mem *record, int d
 }
 
 /* The caller has waited for copy threads and devices that use the memory. */
-void sm_fill_unwritten_host(struct synced_mem *mem)
+void sm_fill_unwritten_host(struct sm_record *record)
 {
-    struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    struct sm_copy *const copy = sm_copy_of(record, SM_CPU);
     sm_guard_open(copy);
-    memset(sm_copy_data(copy), SM_GUARD_UNWRITTEN, sm_size(mem));
+    memset(sm_copy_data(copy), SM_GUARD_UNWRITTEN, sm_size_of(record));
 }
 
-void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
+void sm_fill_unwritten_device(struct sm_record *record, struct sm_stream *stream)
 {
     const struct sm_detail first = sm_detail_get();
-    struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    struct sm_use *const read = sm_inflight_set_aside(copy, stream ? stream : sm_stream_any(sm_device(mem)));
-    if (stream || find_fill_stream(mem, sm_device(mem), &stream) == SYNCED_MEM_OK)
-        (void)sm_transfer_fill(copy, SM_GUARD_UNWRITTEN, 0, sm_size(mem), stream);
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    struct sm_use *const read =
+        sm_inflight_set_aside(copy, stream ? stream : sm_stream_any(sm_device(sm_owner_of(record))));
+    if (stream || find_fill_stream(record, sm_device(sm_owner_of(record)), &stream) == SYNCED_MEM_OK)
+        (void)sm_transfer_fill(copy, SM_GUARD_UNWRITTEN, 0, sm_size_of(record), stream);
     sm_inflight_put_back(copy, read);
     sm_detail_set(&first);
 }
 
-static bool is_copy_mapped(const struct synced_mem *mem)
+static bool is_copy_mapped(const struct sm_record *record)
 {
-    const struct sm_copy *const shared = sm_shared_copy(sm_first_record(mem));
+    const struct sm_copy *const shared = sm_shared_copy(record);
     return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 
-/* Returns whether a transfer of the object's contents to the side may come after a caller's work. */
-static bool follows_work(const struct synced_mem *mem, enum sm_side side)
+bool sm_move_follows_work(const struct sm_record *record, enum sm_side side)
 {
-    bool follows = false;
-    for (const struct synced_mem *each = sm_first_record(mem); each && !follows; each = sm_next_record(mem, each))
-        if (sm_is_to_be_moved(each, side))
-            follows = is_write_behind_kernels(each, side) ||
-                      sm_transfer_follows_work(sm_copy_of(each, side), sm_copy_of(each, sm_other(side)));
-    return follows;
+    return sm_is_to_be_moved(record, side) &&
+           (is_write_behind_kernels(record, side) ||
+            sm_transfer_follows_work(sm_copy_of(record, side), sm_copy_of(record, sm_other(side))));
 }
 
-synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
+synced_mem_status sm_fetch_stream(const struct sm_record *record, enum sm_side side, enum sm_work work, bool follows,
                                   struct sm_stream **stream)
 {
     int device;
     *stream = NULL;
-    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_copy_mapped(sm_first_record(mem))))
+    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_copy_mapped(record)))
         return SYNCED_MEM_OK;
-    SM_TRY(sm_device_resolve(sm_device(mem), &device));
+    SM_TRY(sm_device_resolve(sm_device(sm_owner_of(record)), &device));
     if (work == SM_NOTHING)
         return sm_internal_stream(device, SM_INTERNAL_ALLOC, stream);
     if (work == SM_ZERO)
-        return find_fill_stream(mem, device, stream);
-    return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, follows_work(mem, side), stream);
+        return find_fill_stream(record, device, stream);
+    return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, follows, stream);
 }
 
-synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
+static bool wants_user_memory(const struct sm_record *record, enum sm_side side)
+{
+    return record->kind != SM_PIECE && sm_user_allocator_wanted(sm_owner_of(record), side);
+}
+
+synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
                            struct sm_fence **wait)
 {
     *wait = NULL;
-    synced_mem_status status = sm_make_usable(mem, side);
-    if (work == SM_NOTHING && sm_copy_of(mem, side))
+    synced_mem_status status = sm_make_usable(record, side);
+    if (work == SM_NOTHING && sm_copy_of(record, side))
         return status;
     if (status == SYNCED_MEM_OK && !stream)
-        status = sm_fetch_stream(mem, side, work, &stream);
-    if (status == SYNCED_MEM_OK && sm_user_allocator_wanted(mem, side))
-        return sm_user_allocator_obtain(mem, side, stream, wait);
-    return status == SYNCED_MEM_OK ? fetch_side(mem, side, work, stream, wait) : status;
+        status = sm_fetch_stream(record, side, work, sm_move_follows_work(record, side), &stream);
+    if (status == SYNCED_MEM_OK && wants_user_memory(record, side))
+        return sm_user_allocator_obtain(sm_owner_of(record), side, stream, wait);
+    return status == SYNCED_MEM_OK ? fetch_side(record, side, work, stream, wait) : status;
 }

@@ -13,7 +13,7 @@
 
 /* Makes sure that no untracked transfer may still write the side's copy. A copy without contents is quarantined. Waits
  * for no work. ERR_CUDA: the copy holds contents or is the caller's, so it stays, and the access fails. */
-synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
+synced_mem_status sm_make_usable(struct sm_record *record, enum sm_side side);
 
 /* Obtains host memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller
  * owns *out. Falls back to pageable memory where that is allowed. Errors: as sm_copy_obtain_host() and
@@ -21,17 +21,17 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
 /* The part of sm_find_move_wait() for host memory that is not the library's own page-locked memory. */
-synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side side, bool callers,
                                         const struct sm_batch *batch, struct sm_fence **wait, bool *staged);
 
 /* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
  * callers: the transfer is for a stream of the caller's. batch: as of sm_queue_move(). *staged: the transfer will be
  * staged; false if the host copy has no memory yet. Blocks as sm_find_pin(). */
-static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+static inline synced_mem_status sm_find_move_wait(struct sm_record *record, enum sm_side side, bool callers,
                                                   const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
 {
-    const struct sm_copy *const from = sm_slot_of(mem, sm_other(side));
-    const struct sm_copy *const to = sm_slot_of(mem, side);
+    const struct sm_copy *const from = sm_slot_of(record, sm_other(side));
+    const struct sm_copy *const to = sm_slot_of(record, side);
     const struct sm_copy *const host = side == SM_GPU ? from : to;
     const bool is_shared = sm_copy_is_shared(host);
     *wait = NULL;
@@ -41,15 +41,15 @@ static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum s
     if (*wait || is_shared)
         return SYNCED_MEM_OK;
     if (!host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
-        return sm_find_any_move_wait(mem, side, callers, batch, wait, staged);
+        return sm_find_any_move_wait(record, side, callers, batch, wait, staged);
     *wait = sm_inflight_queueing(to, true);
     return SYNCED_MEM_OK;
 }
 
 /* Returns whether the side has a tracked, writable copy, which is not shared. */
-static inline bool sm_has_memory_to_write(const struct synced_mem *mem, enum sm_side side)
+static inline bool sm_has_memory_to_write(const struct sm_record *record, enum sm_side side)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    const struct sm_copy *const copy = sm_copy_of(record, side);
     return copy && !sm_copy_is_shared(copy) && !copy->untracked && !copy->read_only;
 }
 
@@ -60,17 +60,17 @@ synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, co
 
 /* Describes the transfer of the contents of a record with two copies, and makes the host copy writable if it is the
  * target. */
-static inline void sm_describe_move(const struct synced_mem *mem, enum sm_side side, bool staged,
+static inline void sm_describe_move(const struct sm_record *record, enum sm_side side, bool staged,
                                     struct sm_batch *batch, struct sm_transfer *transfer)
 {
     *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,
-                                     .to = sm_slot_of(mem, side),
-                                     .from = sm_slot_of(mem, sm_other(side)),
-                                     .size = sm_size(mem),
-                                     .memory = sm_owner(mem),
+                                     .to = sm_slot_of(record, side),
+                                     .from = sm_slot_of(record, sm_other(side)),
+                                     .size = sm_size_of(record),
+                                     .memory = sm_owner_of(record),
                                      .batch = batch,
                                      .staged = staged};
-    assert(sm_copy_of(mem, SM_CPU) && sm_copy_of(mem, SM_GPU) && !transfer->to->read_only);
+    assert(sm_copy_of(record, SM_CPU) && sm_copy_of(record, SM_GPU) && !transfer->to->read_only);
     if (side == SM_CPU)
         sm_guard_open(transfer->to);
 }
@@ -78,37 +78,41 @@ static inline void sm_describe_move(const struct synced_mem *mem, enum sm_side s
 /* Queues the transfer of the contents to the side in the stream's order, or begins it if it is staged. Gives the side's
  * copy memory if it has none. Fills in transfer, which the caller enters unless it is staged. batch: may collect the
  * copy; NULL: none. On failure new memory stays as capacity. Blocks as sm_transfer_queue(). *wait: as above. */
-synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                 struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait);
 
 /* Does the same for a record with memory to write on the side, if sm_find_move_wait() has found no wait and no staged
  * transfer since the lock was taken. */
-static inline synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enum sm_side side,
+static inline synced_mem_status sm_queue_direct_move(struct sm_record *record, enum sm_side side,
                                                      struct sm_stream *stream, struct sm_batch *batch,
                                                      struct sm_transfer *transfer)
 {
-    sm_describe_move(mem, side, false, batch, transfer);
+    sm_describe_move(record, side, false, batch, transfer);
     return sm_transfer_queue(transfer, stream);
 }
 
 /* Finds out whether a record's host copy is page-locked, for a transfer. Of a piece its root's memory counts. The first
  * transfer of a shareable object page-locks its memory, for which the runtime may block. Errors: as sm_pin_query(). */
-synced_mem_status sm_find_pin(const struct synced_mem *record, struct sm_copy *host, int device);
+synced_mem_status sm_find_pin(const struct sm_record *record, struct sm_copy *host, int device);
 
 /* Gives the record's side memory and does the work of the transition, on the stream or an internal one (NULL). If there
  * is work, the side then holds the contents, which may be arriving, and the head has its bit. Blocks as
  * sm_transfer_queue(). On failure the head is unchanged. *wait: as above. */
-synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
+synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
                            struct sm_fence **wait);
 
-/* Picks an internal stream for the work of an object. *stream is NULL if the host does it, or there is nothing to do. */
-synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
+/* Picks an internal stream for the work of a record. follows: a transfer comes after a caller's work, see
+ * sm_move_follows_work(). *stream is NULL if the host does it, or there is nothing to do. */
+synced_mem_status sm_fetch_stream(const struct sm_record *record, enum sm_side side, enum sm_work work, bool follows,
                                   struct sm_stream **stream);
+
+/* Returns whether a transfer of the record's contents to the side may come after a caller's work. */
+bool sm_move_follows_work(const struct sm_record *record, enum sm_side side);
 
 /* Debug mode: fill a copy that is ready to be overwritten, so that bytes the caller leaves unwritten show. The device's
  * fill is in flight afterwards, on the stream or an internal one (NULL). So the caller checks again whether the copy is
  * ready. A pointer to read that the stream, or a caller without one (NULL), has stays given. If the runtime refuses a fill, the copy is unchanged. Neither changes the thread's error detail. */
-void sm_fill_unwritten_host(struct synced_mem *mem);
-void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream);
+void sm_fill_unwritten_host(struct sm_record *record);
+void sm_fill_unwritten_device(struct sm_record *record, struct sm_stream *stream);
 
 #endif

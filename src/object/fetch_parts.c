@@ -19,28 +19,29 @@ synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side sid
     *wait = NULL;
     if (!sm_is_divided(owner))
         return SYNCED_MEM_OK;
-    SM_TRY(sm_make_usable(owner, side)); /* a part inherits work that nobody can wait for */
-    if (sm_copy_of(owner, side))
+    struct sm_record *const own = sm_own_record(owner);
+    SM_TRY(sm_make_usable(own, side)); /* a part inherits work that nobody can wait for */
+    if (sm_copy_of(own, side))
         return SYNCED_MEM_OK;
     if (stream && side == SM_GPU)
         SM_TRY(sm_internal_stream(stream->device, SM_INTERNAL_ALLOC, &stream));
-    return sm_fetch(owner, side, SM_NOTHING, stream, wait);
+    return sm_fetch(own, side, SM_NOTHING, stream, wait);
 }
 
-static enum sm_work get_access_work(const struct synced_mem *record, enum sm_side side, enum sm_mode mode)
+static enum sm_work get_access_work(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
 {
     return (enum sm_work)sm_transitions[sm_head(record)][side][mode].work;
 }
 
 /* ---- Zeros on the host ---- */
 
-static bool is_zeroed(const struct synced_mem *record, enum sm_mode mode)
+static bool is_zeroed(const struct sm_record *record, enum sm_mode mode)
 {
     return get_access_work(record, SM_CPU, mode) == SM_ZERO;
 }
 
 /* Gives the record's host copy memory, and finds the wait before it may be written. */
-static synced_mem_status find_wait_of_zeros(struct synced_mem *record, struct sm_waits *waits, bool *more)
+static synced_mem_status find_wait_of_zeros(struct sm_record *record, struct sm_waits *waits, bool *more)
 {
     struct sm_fence *again;
     SM_TRY(sm_fetch(record, SM_CPU, SM_NOTHING, NULL, &again));
@@ -50,7 +51,7 @@ static synced_mem_status find_wait_of_zeros(struct synced_mem *record, struct sm
 }
 
 /* Enters the fill as the write of the record's host copy. The zeros are its contents already, and arrive. */
-static void enter_zeros(struct synced_mem *record, struct sm_fence *fence)
+static void enter_zeros(struct sm_record *record, struct sm_fence *fence)
 {
     struct sm_copy *const copy = sm_copy_of(record, SM_CPU);
     assert(!copy->read_only);
@@ -68,11 +69,11 @@ static struct sm_fence *begin_zeros(const struct synced_mem *mem, enum sm_mode m
         return NULL;
     }
     struct sm_host_range *range = ranges;
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         if (is_zeroed(each, mode))
-            *range++ = (struct sm_host_range){.to = sm_copy_data(sm_copy_of(each, SM_CPU)), .size = sm_size(each)};
+            *range++ = (struct sm_host_range){.to = sm_copy_data(sm_copy_of(each, SM_CPU)), .size = sm_size_of(each)};
     struct sm_fence *const fence = sm_host_transfer_make(ranges, count);
-    for (struct synced_mem *each = sm_first_record(mem); each && fence; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each && fence; each = sm_next_record(mem, each))
         if (is_zeroed(each, mode))
             enter_zeros(each, fence);
     free(ranges);
@@ -85,7 +86,7 @@ static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode m
 {
     size_t count = 0;
     bool more = true;
-    for (struct synced_mem *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
         if (is_zeroed(each, mode)) {
             SM_TRY(find_wait_of_zeros(each, waits, &more));
             count++;
@@ -104,7 +105,7 @@ static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode m
 
 /* The transfers of one call, which are queued and not entered. */
 struct moves {
-    struct synced_mem **records;
+    struct sm_record **records;
     struct sm_transfer *transfers;
     size_t queued;
     struct sm_batch copies;
@@ -112,7 +113,7 @@ struct moves {
     struct sm_stream *stream;
 };
 
-static bool is_moved(const struct synced_mem *record, enum sm_side side, enum sm_mode mode)
+static bool is_moved(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
 {
     return get_access_work(record, side, mode) == SM_MOVE && !sm_shared_copy(record);
 }
@@ -120,7 +121,7 @@ static bool is_moved(const struct synced_mem *record, enum sm_side side, enum sm
 static size_t count_moves(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     size_t count = 0;
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         count += is_moved(each, side, mode);
     return count;
 }
@@ -129,7 +130,7 @@ static synced_mem_status make_room(struct moves *moves, size_t count)
 {
     struct row {
         struct sm_transfer transfer;
-        struct synced_mem *record;
+        struct sm_record *record;
         void *to;
         const void *from;
         size_t size;
@@ -137,7 +138,7 @@ static synced_mem_status make_room(struct moves *moves, size_t count)
     moves->transfers = calloc(count, sizeof(struct row));
     if (!moves->transfers)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
-    moves->records = (struct synced_mem **)(void *)(moves->transfers + count);
+    moves->records = (struct sm_record **)(void *)(moves->transfers + count);
     moves->copies.to = (void **)(void *)(moves->records + count);
     moves->copies.from = (const void **)(void *)(moves->copies.to + count);
     moves->copies.sizes = (size_t *)(void *)(moves->copies.from + count);
@@ -146,12 +147,12 @@ static synced_mem_status make_room(struct moves *moves, size_t count)
     return SYNCED_MEM_OK;
 }
 
-static void set_side_valid(struct synced_mem *record, enum sm_side side)
+static void set_side_valid(struct sm_record *record, enum sm_side side)
 {
     sm_set_head(record, sm_head(record) | sm_bit(side));
 }
 
-static synced_mem_status queue_record(struct moves *moves, struct synced_mem *record, struct sm_fence **wait)
+static synced_mem_status queue_record(struct moves *moves, struct sm_record *record, struct sm_fence **wait)
 {
     struct sm_transfer *const transfer = &moves->transfers[moves->queued];
     SM_TRY(sm_make_usable(record, moves->side));
@@ -191,7 +192,7 @@ static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_mode mo
     synced_mem_status status = SYNCED_MEM_OK;
     bool more = true;
     sm_share_ends(&ends);
-    for (struct synced_mem *each = sm_first_record(mem); each && more && status == SYNCED_MEM_OK;
+    for (struct sm_record *each = sm_first_record(mem); each && more && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each)) {
         struct sm_fence *wait = NULL;
         if (is_moved(each, moves->side, mode))
@@ -207,12 +208,20 @@ static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_mode mo
     return status;
 }
 
+static bool follows_work(const struct synced_mem *mem, enum sm_side side)
+{
+    bool follows = false;
+    for (struct sm_record *each = sm_first_record(mem); each && !follows; each = sm_next_record(mem, each))
+        follows = sm_move_follows_work(each, side);
+    return follows;
+}
+
 static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, size_t count,
                                       struct sm_stream *stream, struct sm_waits *waits)
 {
     struct moves moves = {.side = side, .stream = stream};
     if (!stream)
-        SM_TRY(sm_fetch_stream(mem, side, SM_MOVE, &moves.stream));
+        SM_TRY(sm_fetch_stream(sm_first_record(mem), side, SM_MOVE, follows_work(mem, side), &moves.stream));
     SM_TRY(make_room(&moves, count));
     sm_batch_begin(&moves.copies, moves.stream);
     const synced_mem_status status = queue_and_enter(mem, mode, &moves, waits);
@@ -237,7 +246,7 @@ static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, 
     if (waits->count == 0 && side == SM_CPU)
         SM_TRY(zero_parts(mem, mode, waits));
     bool more = waits->count == 0;
-    for (struct synced_mem *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each)) {
         const enum sm_work work = get_access_work(each, side, mode);
         *fetched = *fetched || work != SM_NOTHING;
         SM_TRY(sm_fetch(each, side, work, stream, &wait));
@@ -252,9 +261,10 @@ synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side,
     if (sm_is_divided(mem))
         return fetch_parts(mem, side, mode, stream, fetched, waits);
     struct sm_fence *wait;
-    const enum sm_work work = get_access_work(mem, side, mode);
+    struct sm_record *const own = sm_own_record(mem);
+    const enum sm_work work = get_access_work(own, side, mode);
     *fetched = work != SM_NOTHING;
-    SM_TRY(sm_fetch(mem, side, work, stream, &wait));
+    SM_TRY(sm_fetch(own, side, work, stream, &wait));
     if (wait)
         (void)sm_waits_add(waits, wait);
     return SYNCED_MEM_OK;

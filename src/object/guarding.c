@@ -21,9 +21,9 @@ static enum sm_protection get_protection_by_work(const struct sm_copy *copy)
 }
 
 /* The memory of a shareable object is read-only in a turn to read, and protected then. */
-static enum sm_protection choose_protection(const struct synced_mem *mem, const struct sm_copy *copy)
+static enum sm_protection choose_protection(const struct sm_record *record, const struct sm_copy *copy)
 {
-    const unsigned head = sm_head(mem);
+    const unsigned head = sm_head(record);
     const bool may_write = head == SYNCED_MEM_AT_CPU && !copy->read_only;
     const enum sm_protection by_head = may_write               ? SM_PROTECT_NOTHING
                                        : head & sm_bit(SM_CPU) ? SM_PROTECT_WRITES
@@ -51,24 +51,24 @@ static bool has_own_pages(const struct sm_copy *copy)
            (copy->source == SYNCED_MEM_SOURCE_PINNED && sm_guard_pool_has_pages());
 }
 
-void sm_protect(const struct synced_mem *mem)
+void sm_protect(const struct sm_record *record)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    const struct sm_copy *const copy = sm_copy_of(record, SM_CPU);
     if (!copy)
         return;
     const struct sm_guarded range = {.key = copy,
                                      .base = copy->base,
                                      .bytes = copy->bytes,
                                      .data = sm_copy_data(copy),
-                                     .size = sm_size(mem),
-                                     .name = sm_object_name(mem),
+                                     .size = sm_size_of(record),
+                                     .name = sm_object_name(sm_owner_of(record)),
                                      .alone = !copy->is_part && has_own_pages(copy),
                                      .is_part = copy->is_part,
                                      .in_parts = copy->is_part && has_own_pages(copy),
-                                     .is_last = sm_begin_of(mem) + sm_size(mem) == sm_size(sm_root(mem)),
-                                     .offset = sm_begin_of(mem),
+                                     .is_last = sm_begin_of(record) + sm_size_of(record) == sm_size(sm_root_of(record)),
+                                     .offset = sm_begin_of(record),
                                      .read_only = copy->read_only && copy->source != SYNCED_MEM_SOURCE_SHAREABLE,
                                      .shared =
                                          !sm_guard_knows(copy) && (is_memory_managed(copy) || sm_copy_is_shared(copy))};
-    sm_guard_set(&range, choose_protection(mem, copy));
+    sm_guard_set(&range, choose_protection(record, copy));
 }

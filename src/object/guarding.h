@@ -14,7 +14,7 @@
 
 #include "object/object.h"
 
-/* Protects the object's host copy as its head requires. With the object's lock held. */
-void sm_protect(const struct synced_mem *mem);
+/* Protects the record's host copy as its head requires. With the object's lock held. */
+void sm_protect(const struct sm_record *record);
 
 #endif

@@ -20,14 +20,14 @@ enum { MOST_FILLED = 65536 };
 /* Without the lock: true may be outdated, and false only means that a transaction serves the call. */
 static bool may_be_host_only(const struct synced_mem *mem)
 {
-    return mem->kind == SM_WHOLE && !mem->extras && !sm_copy_of(mem, SM_GPU) && !sm_guard_on() && !sm_trace_on() &&
-           mem->generation == sm_process_generation();
+    return mem->record.kind == SM_WHOLE && !mem->extras && !sm_copy_of(&mem->record, SM_GPU) && !sm_guard_on() &&
+           !sm_trace_on() && mem->generation == sm_process_generation();
 }
 
 /* sm_no_copy has nothing in flight. */
 static bool is_host_only(const struct synced_mem *mem)
 {
-    const struct sm_copy *const host = sm_slot_of(mem, SM_CPU);
+    const struct sm_copy *const host = sm_slot_of(&mem->record, SM_CPU);
     const bool is_own =
         host == &sm_no_copy || host->source == SYNCED_MEM_SOURCE_PAGEABLE || host->source == SYNCED_MEM_SOURCE_PINNED;
     return may_be_host_only(mem) && !mem->at.first && is_own && sm_inflight_is_none(host) && !host->untracked &&
@@ -62,18 +62,18 @@ static bool gets_pageable_memory(const struct synced_mem *mem)
 /* Returns whether the object can have its memory and contents at once: it has them, or can obtain them here. */
 static bool can_be_accessed(const struct synced_mem *mem, bool needs_zeros)
 {
-    return sm_copy_of(mem, SM_CPU) ? !needs_zeros || sm_size(mem) <= MOST_FILLED : gets_pageable_memory(mem);
+    return sm_copy_of(&mem->record, SM_CPU) ? !needs_zeros || sm_size(mem) <= MOST_FILLED : gets_pageable_memory(mem);
 }
 
 static synced_mem_status make_contents(struct synced_mem *mem, bool needs_zeros)
 {
-    struct sm_copy *host = sm_copy_of(mem, SM_CPU);
+    struct sm_copy *host = sm_copy_of(&mem->record, SM_CPU);
     if (host && needs_zeros)
         memset(sm_copy_data(host), 0, sm_size(mem));
     if (host)
         return SYNCED_MEM_OK;
     SM_TRY(sm_copy_obtain_host(sm_size(mem), SM_DEFAULT_ALIGNMENT, -1, needs_zeros, &host));
-    sm_put_copy(mem, SM_CPU, host);
+    sm_put_copy(&mem->record, SM_CPU, host);
     return SYNCED_MEM_OK;
 }
 
@@ -81,7 +81,7 @@ bool sm_host_only_access(struct synced_mem *mem, enum sm_mode mode, void **out, 
 {
     if (!lock_if_host_only(mem))
         return false;
-    const struct sm_transition *const step = &sm_transitions[sm_head(mem)][SM_CPU][mode];
+    const struct sm_transition *const step = &sm_transitions[sm_head(&mem->record)][SM_CPU][mode];
     const bool needs_zeros = step->work == SM_ZERO;
     const bool serves = can_be_accessed(mem, needs_zeros);
     *status = serves ? make_contents(mem, needs_zeros) : SYNCED_MEM_OK;
@@ -89,9 +89,9 @@ bool sm_host_only_access(struct synced_mem *mem, enum sm_mode mode, void **out, 
         sm_unlock_last(mem);
         return serves;
     }
-    sm_count_given(mem, SM_CPU);
-    sm_set_head(mem, step->next);
-    *out = sm_copy_data(sm_copy_of(mem, SM_CPU));
+    sm_count_given(&mem->record, SM_CPU);
+    sm_set_head(&mem->record, step->next);
+    *out = sm_copy_data(sm_copy_of(&mem->record, SM_CPU));
     publish_and_unlock(mem);
     return true;
 }
@@ -99,8 +99,8 @@ bool sm_host_only_access(struct synced_mem *mem, enum sm_mode mode, void **out, 
 /* Returns whether the object can have the size without other memory. */
 static bool has_room_for(const struct synced_mem *mem, size_t size, bool keep)
 {
-    const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
-    const bool is_filled = keep && size > sm_size(mem) && sm_head(mem) != SYNCED_MEM_UNINITIALIZED;
+    const struct sm_copy *const host = sm_copy_of(&mem->record, SM_CPU);
+    const bool is_filled = keep && size > sm_size(mem) && sm_head(&mem->record) != SYNCED_MEM_UNINITIALIZED;
     return !host || (sm_copy_capacity(host) >= size && !sm_is_exported(mem, SM_CPU) &&
                      (!is_filled || size - sm_size(mem) <= MOST_FILLED));
 }
@@ -115,11 +115,11 @@ bool sm_host_only_resize(struct synced_mem *mem, size_t size, bool keep)
         return false;
     }
     if (!keep)
-        sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
-    if (sm_head(mem) != SYNCED_MEM_UNINITIALIZED && size > sm_size(mem))
-        memset((char *)sm_copy_data(sm_copy_of(mem, SM_CPU)) + sm_size(mem), 0, size - sm_size(mem));
-    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
-    sm_count_valid(mem);
+        sm_set_head(&mem->record, SYNCED_MEM_UNINITIALIZED);
+    if (sm_head(&mem->record) != SYNCED_MEM_UNINITIALIZED && size > sm_size(mem))
+        memset((char *)sm_copy_data(sm_copy_of(&mem->record, SM_CPU)) + sm_size(mem), 0, size - sm_size(mem));
+    atomic_store_explicit(&mem->record.size, size, memory_order_relaxed);
+    sm_count_valid(&mem->record);
     publish_and_unlock(mem);
     return true;
 }
@@ -128,7 +128,7 @@ bool sm_host_only_clear(struct synced_mem *mem)
 {
     if (!lock_if_host_only(mem))
         return false;
-    sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
+    sm_set_head(&mem->record, SYNCED_MEM_UNINITIALIZED);
     publish_and_unlock(mem);
     return true;
 }
@@ -137,11 +137,11 @@ bool sm_host_only_clear(struct synced_mem *mem)
  * released still has one. */
 bool sm_host_only_free(struct synced_mem *mem)
 {
-    struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
+    struct sm_copy *const host = sm_copy_of(&mem->record, SM_CPU);
     if (atomic_load(&mem->references) > 0 || !is_host_only(mem) || !host ||
         host->source != SYNCED_MEM_SOURCE_PAGEABLE || sm_is_exported(mem, SM_CPU))
         return false;
-    sm_put_copy(mem, SM_CPU, NULL);
+    sm_put_copy(&mem->record, SM_CPU, NULL);
     sm_copy_free_pageable(host);
     return true;
 }

@@ -37,7 +37,7 @@ static __attribute__((noinline)) synced_mem_status make_more_room(struct sm_ment
     return SYNCED_MEM_OK;
 }
 
-static inline synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem *record,
+static inline synced_mem_status mention(struct sm_mentions *mentions, struct sm_record *record,
                                         struct synced_mem *object)
 {
     if (mentions->count == mentions->room)
@@ -57,35 +57,34 @@ static bool has_something_to_move(synced_mem_head_kind head, enum sm_side side)
     return head == SYNCED_MEM_SYNCED || head == SYNCED_MEM_MIXED || (unsigned)head == sm_bit(sm_other(side));
 }
 
-static inline synced_mem_status list_record(struct sm_mentions *mentions, struct synced_mem *record,
+static inline synced_mem_status list_record(struct sm_mentions *mentions, struct sm_record *record,
                                             struct synced_mem *object)
 {
-    if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
-        sm_drop_lost(record);
+    sm_drop_lost(record);
     return mention(mentions, record, object);
 }
 
 /* A piece that several of the objects have is listed for the first one alone. So the list has no more mentions than
  * there are pieces and objects. */
-static synced_mem_status list_piece(struct sm_mentions *mentions, struct synced_mem *piece, struct synced_mem *object)
+static synced_mem_status list_piece(struct sm_mentions *mentions, struct sm_piece *piece, struct synced_mem *object)
 {
-    if (piece->entered & SM_MENTIONED)
+    if (piece->record.entered & SM_MENTIONED)
         return SYNCED_MEM_OK;
-    SM_TRY(list_record(mentions, piece, object));
+    SM_TRY(list_record(mentions, &piece->record, object));
     mentions->has_pieces = true;
-    piece->entered |= SM_MENTIONED;
+    piece->record.entered |= SM_MENTIONED;
     return SYNCED_MEM_OK;
 }
 
 /* Lists the pieces that begin in a range, from the first one on, and adds their heads. Of a piece that is left out only one
  * cache line is read. */
-static synced_mem_status list_range(struct sm_mentions *mentions, struct synced_mem *first, size_t end,
+static synced_mem_status list_range(struct sm_mentions *mentions, struct sm_piece *first, size_t end,
                                     struct synced_mem *object, enum sm_side side, struct sm_heads *heads)
 {
-    for (struct synced_mem *each = first; each && each->offset < end; each = each->beside.after) {
+    for (struct sm_piece *each = first; each && each->offset < end; each = each->after) {
         if (sm_is_concerned(each, side))
             SM_TRY(list_piece(mentions, each, object));
-        sm_add_head(heads, sm_head(each));
+        sm_add_head(heads, sm_head(&each->record));
     }
     return SYNCED_MEM_OK;
 }
@@ -98,16 +97,16 @@ static bool has_surely_something_to_move(const struct sm_heads *heads, enum sm_s
 
 /* Adds the heads of pieces that were visited before, for other objects of the call. They need not be visited again if
  * all pieces of the object have the other side valid: then it has something to move, or is SYNCED. */
-static void add_visited_heads(const struct sm_visited *visited, struct synced_mem *first, size_t end, enum sm_side side,
+static void add_visited_heads(const struct sm_visited *visited, struct sm_piece *first, size_t end, enum sm_side side,
                               struct sm_heads *heads)
 {
     if (visited->heads.all & heads->all & sm_bit(sm_other(side))) {
         sm_add_head(heads, visited->heads.all);
         return;
     }
-    for (struct synced_mem *each = first; each && each->offset < end && !has_surely_something_to_move(heads, side);
-         each = each->beside.after)
-        sm_add_head(heads, sm_head(each));
+    for (struct sm_piece *each = first; each && each->offset < end && !has_surely_something_to_move(heads, side);
+         each = each->after)
+        sm_add_head(heads, sm_head(&each->record));
 }
 
 static bool touches(const struct sm_visited *visited, const struct synced_mem *root, size_t begin, size_t end)
@@ -131,7 +130,7 @@ static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synce
                                       synced_mem_head_kind *head)
 {
     struct sm_visited *const visited = &mentions->visited;
-    struct synced_mem *const first = sm_first_record(object);
+    struct sm_piece *const first = object->at.first;
     struct synced_mem *const root = first->root;
     const size_t begin = first->offset;
     const size_t end = begin + sm_size(object);
@@ -167,11 +166,11 @@ static synced_mem_status list_concerned(struct sm_mentions *mentions, struct syn
     bool moves = false;
     if (sm_is_concerned(root->at.first, side)) {
         SM_TRY(list_piece(mentions, root->at.first, root));
-        moves = sm_is_to_be_moved(root->at.first, side);
+        moves = sm_is_to_be_moved(&root->at.first->record, side);
     }
-    for (struct synced_mem *each = sm_concerned_list(root, side); each; each = each->next_entered[side]) {
+    for (struct sm_piece *each = sm_concerned_list(root, side); each; each = each->next_entered[side]) {
         SM_TRY(list_piece(mentions, each, root));
-        moves = moves || sm_is_to_be_moved(each, side);
+        moves = moves || sm_is_to_be_moved(&each->record, side);
     }
     *head = (synced_mem_head_kind)(moves ? (unsigned)SYNCED_MEM_MIXED : sm_head_of_records(root));
     return SYNCED_MEM_OK;
@@ -180,7 +179,7 @@ static synced_mem_status list_concerned(struct sm_mentions *mentions, struct syn
 static __attribute__((noinline)) synced_mem_status
 list_pieces_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side, synced_mem_head_kind *head)
 {
-    const bool whole = object->kind == SM_WHOLE && !sm_has_one_record(object);
+    const bool whole = object->record.kind == SM_WHOLE && !sm_has_one_record(object);
     return whole && sm_concerned_begin(object) ? list_concerned(mentions, object, side, head)
                                                : list_by_walk(mentions, object, side, head);
 }
@@ -190,8 +189,8 @@ static inline synced_mem_status list_records_of(struct sm_mentions *mentions, st
 {
     if (sm_is_divided(object))
         return list_pieces_of(mentions, object, side, head);
-    SM_TRY(list_record(mentions, object, object)); /* takes lost contents out of the head */
-    *head = (synced_mem_head_kind)sm_head(object);
+    SM_TRY(list_record(mentions, sm_own_record(object), object)); /* takes lost contents out of the head */
+    *head = (synced_mem_head_kind)sm_head(sm_own_record(object));
     return SYNCED_MEM_OK;
 }
 
@@ -274,7 +273,7 @@ void sm_mentions_keep(struct sm_mentions *mentions)
     for (size_t i = 0; i < mentions->count; i++) {
         struct sm_mention *const each = &mentions->list[i];
         each->before = sm_state_of(each->record);
-        each->size = sm_size(each->record);
+        each->size = sm_size_of(each->record);
         sm_keep_record(each->record);
     }
 }
@@ -290,12 +289,12 @@ static size_t get_end(const struct sm_mention *mention)
     return mention->before.offset + mention->size;
 }
 
-struct synced_mem *sm_mention_next(const struct sm_mention *mention, const struct synced_mem *record)
+struct sm_record *sm_mention_next(const struct sm_mention *mention, const struct sm_record *record)
 {
     return sm_next_before(record, get_end(mention));
 }
 
-bool sm_mention_has(const struct sm_mention *mention, const struct synced_mem *record)
+bool sm_mention_has(const struct sm_mention *mention, const struct sm_record *record)
 {
-    return sm_begin_of(record) + sm_size(record) <= get_end(mention);
+    return sm_begin_of(record) + sm_size_of(record) <= get_end(mention);
 }

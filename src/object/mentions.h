@@ -11,7 +11,7 @@
 
 /* A record, and its part in the call. */
 struct sm_mention {
-    struct synced_mem *record;
+    struct sm_record *record;
     struct synced_mem *object; /* the caller's object that has it */
     unsigned place;            /* in the list */
     bool ready;                /* it moves, has two copies, its transfer is not staged, and the host need not wait */
@@ -62,8 +62,8 @@ void sm_mentions_keep(struct sm_mentions *mentions);
 void sm_mentions_release(const struct sm_mentions *mentions);
 /* Views may cut such a record while nothing is locked. Returns the next record of its bytes; NULL: there is none. The
  * first one is the mentioned record itself, or the first piece of an object that was divided. */
-struct synced_mem *sm_mention_next(const struct sm_mention *mention, const struct synced_mem *record);
+struct sm_record *sm_mention_next(const struct sm_mention *mention, const struct sm_record *record);
 /* Returns whether such a record has no bytes behind those of the mention. */
-bool sm_mention_has(const struct sm_mention *mention, const struct synced_mem *record);
+bool sm_mention_has(const struct sm_mention *mention, const struct sm_record *record);
 
 #endif

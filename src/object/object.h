@@ -13,8 +13,8 @@
  *    extras        options that differ from the defaults
  *    view          an object whose bytes are a part of another's, its root's
  *    divided       of a root: it has views, so its contents are cut into pieces (piece.h)
- *    piece         a hidden record for a part of a divided root's bytes, with a head and copies of its own
- *    records       of an object: the pieces that its bytes consist of; an undivided object is its own record (span.h)
+ *    piece         a part of a divided root's bytes, with a head and copies of its own
+ *    record        what has a head and work in flight: an undivided object's own, or a piece's (span.h)
  *
  * The size of the struct matters: frameworks have a million objects, most of them untouched.
  */
@@ -48,10 +48,68 @@ struct sm_extras {
 
 enum sm_kind { SM_WHOLE, SM_VIEW, SM_PIECE };
 
-/* The place of an object among the pieces. first is NULL in an undivided object and in a view of 0 bytes, which is a
- * record of its own. A view begins where its first piece begins, as long as both exist. */
+/*
+ * A record: what has a head and work in flight. It is the first member of a piece, and a member of each other object.
+ * An undivided object, and a view of 0 bytes, is described by its own record. A divided root keeps its memory in its
+ * own record, and its pieces have the heads and the work in flight.
+ *
+ * Invariants, which sm_object_is_valid() checks when the lock is released. They hold for each record:
+ *
+ *    head has the bit of a side        =>  copy[side] exists, and has room for size bytes
+ *    copy[SM_GPU] exists               =>  device >= 0, and it is the copy's device
+ *    either copy is shared             =>  it is in both slots
+ *
+ * Only sm_set_head() in transaction.c changes the head of a record. A record that takes over bytes of another gets its
+ * head in piece.c.
+ */
+struct sm_record {
+    _Atomic(struct sm_copy *) copy[SM_SIDES]; /* never NULL; written with the lock held, and read by the hot path */
+    atomic_size_t size;                       /* written with the lock held */
+    /* Of a root: its views that have bytes. Of a piece: the borders of views where it begins. Calls that count on a
+     * piece count in both. */
+    unsigned holders;
+    /* synced_mem_head_kind: bit 1 << side is set where copy[side] holds the contents. SM_HEAD_OF_PIECES: of a view or a
+     * divided root that has no pointers published. */
+    atomic_uchar head;
+    unsigned char kind; /* enum sm_kind; constant */
+    union {
+        atomic_short device; /* of a root: SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
+        struct {             /* of a piece */
+            bool at_rest;    /* no write was open or in flight on its copies when it was published */
+            /* 1 << side is set: that list of concerned.h has it, or is incomplete. SM_MENTIONED: a push or pull that
+             * lists its records has listed it (mentions.h). */
+            unsigned char entered;
+        };
+    };
+};
+
+/* A part of a divided root's bytes. A walk that passes by a piece reads its first cache line alone. */
+struct sm_piece {
+    _Alignas(64) struct sm_record record;
+    struct synced_mem *root;
+    size_t offset; /* in the root */
+    struct sm_piece *before;
+    struct sm_piece *after;
+    struct sm_piece *next_entered[SM_SIDES]; /* in the lists of concerned.h; the first piece is in none */
+    struct synced_mem *hot; /* the objects that have the piece's pointers published, linked by next_hot */
+};
+
+/* What a divided root has beside its pieces, with the first of them, which the root keeps until it is whole again. */
+struct sm_division {
+    struct sm_piece first;
+    struct sm_piece_node *tree;     /* of piece_tree.h; NULL: there are few pieces */
+    struct sm_piece_node *leaf;     /* the leaf that was found last, or NULL */
+    struct sm_piece *hint;          /* the piece that was found last */
+    struct sm_concerned *concerned; /* NULL: no push or pull of the root has made the lists */
+    unsigned loose;                 /* how many of the other pieces have no holders */
+    unsigned kept;                  /* how often calls keep pieces, see piece.h */
+    unsigned given;                 /* the latest count of the root's copies, see sm_count_given() */
+};
+
+/* The place of an object among the pieces. first is NULL in an undivided object and in a view of 0 bytes. A view begins
+ * where its first piece begins, as long as both exist. */
 struct sm_position {
-    struct synced_mem *first;
+    struct sm_piece *first;
     union {
         struct {
             /* While pointers are published from the first piece: the place in that piece's list. */
@@ -65,182 +123,154 @@ struct sm_position {
     };
 };
 
-/* The neighbours of a piece, and the objects that consist of it alone. */
-struct sm_neighbours {
-    struct synced_mem *before;
-    struct synced_mem *after;
-    struct synced_mem *hot; /* the objects that have the piece's pointers published, linked by next_hot */
-};
-
 /*
- * Invariants, which sm_object_is_valid() checks when the lock is released. They hold for each record:
- *
- *    head has the bit of a side        =>  copy[side] exists, and has room for size bytes
- *    copy[SM_GPU] exists               =>  device >= 0, and it is the copy's device
- *    either copy is shared             =>  it is in both slots
- *
- * and for each object that has pointers published, from its only record:
+ * An object: a root or a view. Invariants of each object that has pointers published, from its only record:
  *
  *    ready[side][...] is set           =>  the head has the side's bit, and ready is copy[side]->data
  *    ready[side][writing] is set       =>  the head has no other bit
  *    on[...] is set                    =>  the head has the device's bit, and the stream was given the copy's pointer
  *    on[writing] is set                =>  the head has no other bit, and that stream may write now
  *
- * Only sm_set_head() in transaction.c changes the head of a record. A record that takes over bytes of another gets its
- * head in piece.c. Only publish.c writes ready and on, and shows the head in objects that are one piece.
+ * Only publish.c writes ready and on, and shows the head in objects that are one piece.
  */
 struct synced_mem {
+    /* The hot path without a stream: the pointer that a read ([0]), or a mutable access or overwrite ([1]), of a side
+     * returns at once. NULL: the access takes the lock. */
+    _Atomic(void *) ready[SM_SIDES][2];
+    /* The hot path on a stream: the stream that gets the device copy's pointer at once. Never NULL. */
+    _Atomic(struct sm_stream *) on[2];
     union {
-        struct { /* of an object */
-            /* The hot path without a stream: the pointer that a read ([0]), or a mutable access or overwrite ([1]), of
-             * a side returns at once. NULL: the access takes the lock. */
-            _Atomic(void *) ready[SM_SIDES][2];
-            /* The hot path on a stream: the stream that gets the device copy's pointer at once. Never NULL. */
-            _Atomic(struct sm_stream *) on[2];
-        };
-        struct { /* of a piece */
-            struct synced_mem *root;
-            size_t offset; /* in the root */
-            union {
-                struct synced_mem *next_entered[SM_SIDES]; /* in the lists of concerned.h */
-                struct {                                   /* of the first piece, which is in no list */
-                    struct sm_piece_node *tree;            /* of piece_tree.h; NULL: there are few pieces */
-                    struct sm_piece_node *leaf;            /* the leaf that was found last, or NULL */
-                    struct synced_mem *hint;               /* the piece that was found last */
-                };
-            };
-        };
-    };
-    /* Written with the lock held; the device's is read without it on the hot path. */
-    union {
-        /* Never NULL. A divided root has the memory here, and its pieces have the work in flight. */
-        _Atomic(struct sm_copy *) copy[SM_SIDES];
+        struct sm_record record; /* a view that has bytes uses size, head and kind of it */
         struct { /* of a view that has bytes; the records of its pieces may change while the hot path reads */
             _Atomic(void *) gpu_data;
             /* The address at which the hot path on a stream finds the pointer. A copy begins with its own. */
             _Atomic(_Atomic(void *) *) gpu_data_at;
         };
     };
-    union {
-        struct sm_mutex lock; /* guards all fields that are neither atomic nor constant, also of views and pieces */
-        unsigned loose;       /* in the first piece: how many of the others have no holders */
-    };
-    union {
-        atomic_uint references; /* of an object */
-        unsigned kept;          /* in the first piece: how often calls keep pieces, see piece.h */
-    };
-    atomic_size_t size;  /* written with the lock held */
+    struct sm_mutex lock; /* of a root and its views: guards all that is neither atomic nor constant, also in pieces */
+    atomic_uint references;
     unsigned generation; /* of the process that created the object; constant */
-    union {
-        atomic_uint visits; /* counts the walks that visit the object, see objects.c; kept while the cell is free */
-        unsigned given;     /* in the first piece: the latest count of its root's copies, see sm_count_given() */
-    };
-    union {
-        atomic_short device; /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant; of views: unused */
-        struct {             /* of a piece */
-            bool at_rest;    /* no write was open or in flight on its copies when it was published */
-            /* 1 << side is set: that list of concerned.h has it, or is incomplete. SM_MENTIONED: a push or pull that
-             * lists its records has listed it (mentions.h). */
-            unsigned char entered;
-        };
-    };
-    /* synced_mem_head_kind: bit 1 << side is set where copy[side] holds the contents. SM_HEAD_OF_PIECES: of a view, or a
-     * divided root, that has no pointers published. */
-    atomic_uchar head;
-    unsigned char kind; /* enum sm_kind; constant */
-    /* Of a root: its views that have bytes. Of a piece: the borders of views where it begins. Calls that count on a
-     * piece count in both. */
-    unsigned holders;
-    union {
-        struct sm_position at;       /* of an object */
-        struct sm_neighbours beside; /* of a piece */
-    };
-    /* While the cell is free, the slab's link is here. */
-    union {
-        struct sm_extras *extras;       /* of an object; constant */
-        struct sm_concerned *concerned; /* of a first piece; NULL: no push or pull of the root has made the lists */
-    };
+    atomic_uint visits;  /* counts the walks that visit the object, see objects.c; kept while the cell is free */
+    struct sm_position at;
+    struct sm_extras *extras; /* constant; while the cell is free, the slab's link is here */
 };
+
+_Static_assert(sizeof(void *) < 8 || sizeof(struct synced_mem) == 128, "an untouched object is two cache lines");
+_Static_assert(sizeof(void *) < 8 || offsetof(struct sm_piece, next_entered) == 64, "a walk reads one cache line");
+_Static_assert(offsetof(struct sm_piece, record) == 0 && offsetof(struct sm_division, first) == 0,
+               "sm_piece_of() and sm_division_of() convert pointers");
 
 enum { SM_HEAD_OF_PIECES = 0xff };
 enum { SM_MENTIONED = 0x80 };
 
 enum { SM_DEFAULT_ALIGNMENT = 64 };
 
-/* Returns the object whose bytes the view's or piece's are; the object itself if it is no part. */
+/* Returns the piece of a record that is one. */
+static inline struct sm_piece *sm_piece_of(const struct sm_record *record)
+{
+    assert(record->kind == SM_PIECE);
+    return (struct sm_piece *)(uintptr_t)record;
+}
+
+static inline struct sm_division *sm_division_of(const struct synced_mem *root)
+{
+    assert(root->record.kind == SM_WHOLE);
+    return (struct sm_division *)(void *)root->at.first;
+}
+
+/* Returns the object whose bytes a view's are; the object itself if it is no view. */
 static inline struct synced_mem *sm_root(const struct synced_mem *mem)
 {
-    struct synced_mem *const itself = (struct synced_mem *)(uintptr_t)mem;
-    if (mem->kind == SM_PIECE)
-        return mem->root;
-    if (mem->kind == SM_WHOLE)
-        return itself;
+    if (mem->record.kind == SM_WHOLE)
+        return (struct synced_mem *)(uintptr_t)mem;
     return mem->at.first ? mem->at.first->root : mem->at.empty.root;
+}
+
+static inline bool sm_is_divided(const struct synced_mem *mem)
+{
+    return mem->at.first != NULL;
+}
+
+/* Returns the record in the object itself, which has its memory. */
+static inline struct sm_record *sm_own_record(const struct synced_mem *mem)
+{
+    assert(mem->record.kind == SM_WHOLE || !mem->at.first);
+    return (struct sm_record *)(uintptr_t)&mem->record;
 }
 
 /* Returns the object that has the memory: the root, or a view of 0 bytes itself. Its lock and device are the root's. */
 static inline struct synced_mem *sm_owner(const struct synced_mem *mem)
 {
-    return mem->kind == SM_VIEW && !mem->at.first ? (struct synced_mem *)(uintptr_t)mem : sm_root(mem);
+    return mem->at.first ? sm_root(mem) : (struct synced_mem *)(uintptr_t)mem;
+}
+
+/* Returns the object that has a record's memory: a piece's root, or the object that the record is in. */
+static inline struct synced_mem *sm_owner_of(const struct sm_record *record)
+{
+    if (record->kind == SM_PIECE)
+        return sm_piece_of(record)->root;
+    return (struct synced_mem *)((uintptr_t)record - offsetof(struct synced_mem, record));
 }
 
 /* Returns the place of a view in its root, in bytes; 0: it is no view. */
 static inline size_t sm_offset(const struct synced_mem *mem)
 {
-    if (mem->kind != SM_VIEW)
+    if (mem->record.kind != SM_VIEW)
         return 0;
     return mem->at.first ? mem->at.first->offset : mem->at.empty.offset;
 }
 
-static inline bool sm_is_divided(const struct synced_mem *mem)
-{
-    return mem->kind != SM_PIECE && mem->at.first;
-}
-
 static inline size_t sm_object_alignment(const struct synced_mem *mem)
 {
-    assert(mem->kind != SM_PIECE);
     return mem->extras ? mem->extras->alignment : SM_DEFAULT_ALIGNMENT;
 }
 
 /* Returns the allocator for new memory of the side; NULL: the library obtains its own. */
 static inline const struct sm_allocator *sm_object_allocator(const struct synced_mem *mem, enum sm_side side)
 {
-    assert(mem->kind != SM_PIECE);
     const struct sm_allocator *const own = mem->extras ? mem->extras->allocators[side] : NULL;
     const bool separate = !mem->extras || mem->extras->requested_placement == SYNCED_MEM_PLACEMENT_SEPARATE;
     const bool shareable = mem->extras && mem->extras->sharing;
     return own || !separate || shareable ? own : sm_allocator_of_all(side);
 }
 
-/* Returns the object's name, of a piece its root's; "": it has none. */
+/* Returns the object's name; "": it has none. */
 static inline const char *sm_object_name(const struct synced_mem *mem)
 {
-    const struct sm_extras *const extras = mem->kind == SM_PIECE ? mem->root->extras : mem->extras;
-    return extras ? extras->name : "";
+    return mem->extras ? mem->extras->name : "";
 }
 
 /* The next functions read atomics that another thread may change. The values are stable only with the lock held. */
-static inline unsigned sm_head(const struct synced_mem *mem)
+static inline unsigned sm_head(const struct sm_record *record)
 {
-    return atomic_load_explicit(&mem->head, memory_order_relaxed);
+    return atomic_load_explicit(&record->head, memory_order_relaxed);
 }
 
-static inline int sm_device(const struct synced_mem *mem)
+static inline size_t sm_size_of(const struct sm_record *record)
 {
-    return atomic_load_explicit(&sm_root(mem)->device, memory_order_relaxed);
+    return atomic_load_explicit(&record->size, memory_order_relaxed);
 }
 
 static inline size_t sm_size(const struct synced_mem *mem)
 {
-    return atomic_load_explicit(&mem->size, memory_order_relaxed);
+    return sm_size_of(&mem->record);
 }
 
-/* Returns an object, not a piece, as traces name it. */
+static inline int sm_device(const struct synced_mem *mem)
+{
+    return atomic_load_explicit(&sm_root(mem)->record.device, memory_order_relaxed);
+}
+
+static inline void sm_put_device(struct synced_mem *mem, int device)
+{
+    atomic_store_explicit(&sm_root(mem)->record.device, (short)device, memory_order_relaxed);
+}
+
+/* Returns the object as traces name it. */
 static inline struct sm_subject sm_subject_of(const struct synced_mem *mem)
 {
     struct sm_subject subject = {.object = mem, .name = sm_object_name(mem)};
-    if (mem->kind == SM_VIEW) {
+    if (mem->record.kind == SM_VIEW) {
         subject.root = sm_root(mem);
         subject.root_name = sm_object_name(sm_root(mem));
         subject.begin = sm_offset(mem);
@@ -252,46 +282,40 @@ static inline struct sm_subject sm_subject_of(const struct synced_mem *mem)
 }
 
 /* Returns the side's copy, or sm_no_copy, which has no source and no work in flight. */
-static inline struct sm_copy *sm_slot_of(const struct synced_mem *mem, enum sm_side side)
+static inline struct sm_copy *sm_slot_of(const struct sm_record *record, enum sm_side side)
 {
-    assert(mem->kind != SM_VIEW || !mem->at.first);
-    return atomic_load_explicit(&mem->copy[side], memory_order_relaxed);
+    return atomic_load_explicit(&record->copy[side], memory_order_relaxed);
 }
 
 /* Returns the side's copy; NULL: there is none. */
-static inline struct sm_copy *sm_copy_of(const struct synced_mem *mem, enum sm_side side)
+static inline struct sm_copy *sm_copy_of(const struct sm_record *record, enum sm_side side)
 {
-    struct sm_copy *const copy = sm_slot_of(mem, side);
+    struct sm_copy *const copy = sm_slot_of(record, side);
     return copy == &sm_no_copy ? NULL : copy;
 }
 
 /* Puts the copy into its slot; NULL empties it. A shared copy goes into both slots. */
-static inline void sm_put_copy(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
+static inline void sm_put_copy(struct sm_record *record, enum sm_side side, struct sm_copy *copy)
 {
-    atomic_store_explicit(&mem->copy[side], copy ? copy : &sm_no_copy, memory_order_relaxed);
+    atomic_store_explicit(&record->copy[side], copy ? copy : &sm_no_copy, memory_order_relaxed);
     if (copy && sm_copy_is_shared(copy))
-        atomic_store_explicit(&mem->copy[sm_other(side)], copy, memory_order_relaxed);
+        atomic_store_explicit(&record->copy[sm_other(side)], copy, memory_order_relaxed);
 }
 
 /* Takes the copy out of its slot, and a shared copy out of both. Returns it, or NULL. The caller owns it then. */
-static inline struct sm_copy *sm_take_copy(struct synced_mem *mem, enum sm_side side)
+static inline struct sm_copy *sm_take_copy(struct sm_record *record, enum sm_side side)
 {
-    struct sm_copy *const copy = sm_copy_of(mem, side);
-    atomic_store_explicit(&mem->copy[side], &sm_no_copy, memory_order_relaxed);
+    struct sm_copy *const copy = sm_copy_of(record, side);
+    atomic_store_explicit(&record->copy[side], &sm_no_copy, memory_order_relaxed);
     if (copy && sm_copy_is_shared(copy))
-        atomic_store_explicit(&mem->copy[sm_other(side)], &sm_no_copy, memory_order_relaxed);
+        atomic_store_explicit(&record->copy[sm_other(side)], &sm_no_copy, memory_order_relaxed);
     return copy;
 }
 
 /* Returns the bits of the sides that use the side's copy. */
-static inline unsigned sm_bits_of(const struct synced_mem *mem, enum sm_side side)
+static inline unsigned sm_bits_of(const struct sm_record *record, enum sm_side side)
 {
-    return sm_copy_is_shared(sm_slot_of(mem, side)) ? sm_bit(SM_CPU) | sm_bit(SM_GPU) : sm_bit(side);
-}
-
-static inline void sm_put_device(struct synced_mem *mem, int device)
-{
-    atomic_store_explicit(&sm_root(mem)->device, (short)device, memory_order_relaxed);
+    return sm_copy_is_shared(sm_slot_of(record, side)) ? sm_bit(SM_CPU) | sm_bit(SM_GPU) : sm_bit(side);
 }
 
 #endif

@@ -147,7 +147,7 @@ static bool is_alive(const struct synced_mem *mem, void *user)
 static bool is_large(const struct synced_mem *mem, void *user)
 {
     struct names *const names = user;
-    const bool has = mem->kind == SM_WHOLE && sm_copy_of(mem, names->side) &&
+    const bool has = mem->record.kind == SM_WHOLE && sm_copy_of(sm_own_record(mem), names->side) &&
                      (names->side == SM_CPU || sm_device(mem) == names->device);
     names->found += has;
     return has && sm_size(mem) > names->first[NAMED - 1].size;
@@ -211,9 +211,9 @@ static bool is_at(const struct synced_mem *mem, void *user)
 {
     const struct place *const place = user;
     bool is = false;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && mem->kind == SM_WHOLE; side++)
-        if (sm_copy_of(mem, side))
-            is = is || place->address - (uintptr_t)sm_copy_data(sm_copy_of(mem, side)) < sm_size(mem);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && mem->record.kind == SM_WHOLE; side++)
+        if (sm_copy_of(sm_own_record(mem), side))
+            is = is || place->address - (uintptr_t)sm_copy_data(sm_copy_of(sm_own_record(mem), side)) < sm_size(mem);
     return is;
 }
 

@@ -14,19 +14,19 @@ static int compare_begins(const void *a, const void *b)
 }
 
 /* Returns the copy that has the record's memory. A piece may have no part of it yet. */
-static const struct sm_copy *get_memory(const struct synced_mem *record, enum sm_side side)
+static const struct sm_copy *get_memory(const struct sm_record *record, enum sm_side side)
 {
-    return sm_copy_of(sm_owner(record), side);
+    return sm_copy_of(sm_own_record(sm_owner_of(record)), side);
 }
 
-static bool may_share_memory(const struct synced_mem *record, enum sm_side side)
+static bool may_share_memory(const struct sm_record *record, enum sm_side side)
 {
     const struct sm_copy *const memory = get_memory(record, side);
     return memory && sm_copy_is_of_user(memory);
 }
 
 /* A copy to read-only memory takes other memory. */
-static bool is_written(const struct synced_mem *record, enum sm_side side)
+static bool is_written(const struct sm_record *record, enum sm_side side)
 {
     const struct sm_copy *const memory = get_memory(record, side);
     return memory && !memory->read_only;
@@ -46,13 +46,13 @@ static bool has_memory_of_user(const struct sm_pairs *pairs, const struct sm_pai
 static void add_range(struct sm_range *ranges, size_t *used, const struct sm_pair *pair, enum sm_side side,
                       bool written)
 {
-    const struct synced_mem *const record = written ? pair->to : pair->from;
+    const struct sm_record *const record = written ? pair->to : pair->from;
     const struct sm_copy *const memory = get_memory(record, side);
     if (!memory || pair->size == 0)
         return;
     const uintptr_t begin = (uintptr_t)sm_copy_data(memory) + sm_begin_of(record) + (written ? 0 : pair->from_offset);
     ranges[(*used)++] =
-        (struct sm_range){.begin = begin, .end = begin + pair->size, .written = written, .owner = record};
+        (struct sm_range){.begin = begin, .end = begin + pair->size, .written = written, .owner = sm_owner_of(record)};
 }
 
 static size_t collect_ranges(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
@@ -72,7 +72,7 @@ static size_t collect_ranges(const struct sm_pairs *pairs, const struct sm_pair 
 static synced_mem_status fail_overlap(const struct sm_range *a, const struct sm_range *b, struct synced_mem **failed)
 {
     const struct sm_range *const written = a->written ? a : b;
-    *failed = (struct synced_mem *)(uintptr_t)written->owner;
+    *failed = written->owner;
     return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                    "the call writes the memory at %p, which overlaps memory of another of its objects",
                    (void *)written->begin);

@@ -11,7 +11,7 @@ struct sm_range {
     uintptr_t begin;
     uintptr_t end;
     bool written;
-    const struct synced_mem *owner;
+    struct synced_mem *owner;
 };
 
 /* The most ranges of one pair: the copy that is written, and the two that hold the contents. */

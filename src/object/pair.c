@@ -120,7 +120,7 @@ synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const 
     *stream = pairs->stream;
     if (pairs->side == SM_CPU)
         return SYNCED_MEM_OK;
-    const int device = sm_device(pair->to) >= 0 ? sm_device(pair->to) : pairs->stream->device;
+    const int device = sm_device(sm_owner_of(pair->to)) >= 0 ? sm_device(sm_owner_of(pair->to)) : pairs->stream->device;
     if (device == pairs->stream->device && !is_source_staged(pairs, pair))
         return SYNCED_MEM_OK;
     return sm_internal_stream(device, is_source_staged(pairs, pair) ? SM_INTERNAL_H2D : SM_INTERNAL_ALLOC, stream);
@@ -132,8 +132,8 @@ static synced_mem_status obtain_device_part(const struct sm_pairs *pairs, const 
     struct sm_stream *stream;
     struct sm_fence *again;
     SM_TRY(sm_pair_allocation_stream(pairs, pair, &stream));
-    SM_TRY(sm_fetch_memory(pair->to, SM_GPU, stream, &again));
-    return sm_attach_part(pair->to, SM_GPU);
+    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_GPU, stream, &again));
+    return sm_attach_part(sm_piece_of(pair->to), SM_GPU);
 }
 
 static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct sm_pair *pair)
@@ -143,9 +143,9 @@ static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct
     if (pair->to->kind == SM_PIECE)
         return obtain_device_part(pairs, pair);
     SM_TRY(sm_pair_allocation_stream(pairs, pair, &stream));
-    SM_TRY(sm_obtain_device(pair->to, sm_size(pair->to), stream, &copy));
+    SM_TRY(sm_obtain_device(sm_owner_of(pair->to), sm_size_of(pair->to), stream, &copy));
     sm_put_copy(pair->to, SM_GPU, copy);
-    sm_put_device(pair->to, copy->device);
+    sm_put_device(sm_owner_of(pair->to), copy->device);
     pair->fresh = sm_copy_is_shared(copy) ? NULL : stream;
     if (stream != pairs->stream && !is_source_staged(pairs, pair))
         sm_pair_keep_fresh(pairs, pair);
@@ -155,7 +155,7 @@ static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct
 static synced_mem_status obtain_host_copy(const struct sm_pair *pair)
 {
     struct sm_fence *again;
-    SM_TRY(sm_fetch_memory(pair->to, SM_CPU, NULL, &again));
+    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_CPU, NULL, &again));
     return sm_fetch(pair->to, SM_CPU, SM_NOTHING, NULL, &again);
 }
 
@@ -167,8 +167,8 @@ synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *p
     SM_TRY(sm_make_usable(pair->from, get_source_side(pairs, pair)));
     SM_TRY(sm_make_usable(pair->to, pairs->side));
     SM_TRY(find_pin_of_source(pairs, pair));
-    *without =
-        sm_is_read_only(pair->to, pairs->side) || sm_user_allocator_wanted(sm_owner(pair->to), pairs->side) != NULL;
+    *without = sm_is_read_only(sm_owner_of(pair->to), pairs->side) ||
+               sm_user_allocator_wanted(sm_owner_of(pair->to), pairs->side) != NULL;
     if (*without || sm_copy_of(pair->to, pairs->side))
         return SYNCED_MEM_OK;
     return pairs->side == SM_GPU ? obtain_device_copy(pairs, pair) : obtain_host_copy(pair);
@@ -247,30 +247,30 @@ synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct s
 
 /* ---- Heads ---- */
 
-void sm_give_up_contents(struct synced_mem *mem)
+void sm_give_up_contents(struct sm_record *record)
 {
-    sm_close_write(mem);
-    sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
+    sm_close_write(record);
+    sm_set_head(record, SYNCED_MEM_UNINITIALIZED);
 }
 
 /* Returns the next record of the pair's target, which views may have cut. */
-static struct synced_mem *next_target(const struct sm_pair *pair, const struct synced_mem *each)
+static struct sm_record *next_target(const struct sm_pair *pair, const struct sm_record *each)
 {
     return sm_next_before(each, sm_begin_of(pair->to) + pair->size);
 }
 
 /* Returns whether the record's copy is the one that was read, or a part of it with bytes that were, and nobody has
  * written it since. Parts inherit the counts. */
-static bool is_source_unwritten(const struct sm_pair *pair, const struct synced_mem *record, const struct sm_copy *gpu)
+static bool is_source_unwritten(const struct sm_pair *pair, const struct sm_record *record, const struct sm_copy *gpu)
 {
     const char *const data = sm_copy_data(gpu);
-    const bool has_bytes = data < pair->source_data + pair->size && pair->source_data < data + sm_size(record);
+    const bool has_bytes = data < pair->source_data + pair->size && pair->source_data < data + sm_size_of(record);
     return pair->reads_gpu && (gpu == pair->source || (gpu->is_part && has_bytes)) &&
            gpu->writes == pair->source_writes;
 }
 
 /* If another call has let a stream write meanwhile, that open write is not this call's to end. */
-static void end_record_write(const struct sm_pairs *pairs, const struct sm_pair *pair, struct synced_mem *record)
+static void end_record_write(const struct sm_pairs *pairs, const struct sm_pair *pair, struct sm_record *record)
 {
     struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
     if (!gpu || !gpu->writer || !gpu->writer_fence || !is_source_unwritten(pair, record, gpu))
@@ -286,7 +286,7 @@ static void end_record_write(const struct sm_pairs *pairs, const struct sm_pair 
 void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     const size_t end = sm_begin_of(pair->from) + pair->from_offset + pair->size;
-    for (struct synced_mem *each = sm_first_record(pair->from); each; each = sm_next_before(each, end))
+    for (struct sm_record *each = sm_first_of(pair->from); each; each = sm_next_before(each, end))
         end_record_write(pairs, pair, each);
 }
 
@@ -301,7 +301,7 @@ static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
 /* Takes the target out of the head: an unknown part of it was written. */
 static void drop_target_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    for (struct synced_mem *each = sm_first_record(pair->to); each; each = sm_next_record(pair->to, each))
+    for (struct sm_record *each = sm_first_of(pair->to); each; each = next_target(pair, each))
         sm_set_head(each, sm_head(each) & ~sm_bits_of(each, pairs->side));
 }
 
@@ -351,14 +351,14 @@ static bool is_target_untouched(const struct sm_pair *pair, const struct sm_copy
 /* Takes the target out of the heads, except of parts that another call has used since. */
 static void drop_untouched_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    for (struct synced_mem *each = sm_first_record(pair->to); each; each = next_target(pair, each))
+    for (struct sm_record *each = sm_first_of(pair->to); each; each = next_target(pair, each))
         if (is_target_untouched(pair, sm_copy_of(each, pairs->side)))
             sm_set_head(each, sm_head(each) & ~sm_bits_of(each, pairs->side));
 }
 
 static void leave_target(const struct sm_pair *pair)
 {
-    for (struct synced_mem *each = sm_first_record(pair->to); each; each = next_target(pair, each)) {
+    for (struct sm_record *each = sm_first_of(pair->to); each; each = next_target(pair, each)) {
         if (pair->done)
             sm_close_write(each);
         if (each != pair->to)
@@ -370,13 +370,13 @@ static void leave_target(const struct sm_pair *pair)
  * the head counted on the arriving contents, a call that used the target meanwhile came after the copy. */
 static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
 {
-    struct synced_mem *const to = pair->to;
+    struct sm_record *const to = pair->to;
     if (status != SYNCED_MEM_OK && pair->kept)
         drop_untouched_contents(pairs, pair);
     if (status != SYNCED_MEM_OK)
         return;
-    const bool same = !sm_is_divided(to) && is_target_untouched(pair, sm_copy_of(to, pairs->side));
-    const bool as_left = same && sm_head(to) == pair->head && sm_size(to) == pair->size;
+    const bool same = sm_first_of(to) == to && is_target_untouched(pair, sm_copy_of(to, pairs->side));
+    const bool as_left = same && sm_head(to) == pair->head && sm_size_of(to) == pair->size;
     if (as_left) {
         sm_set_head(to, sm_bit(pairs->side));
         sm_count_given(to, pairs->side);
@@ -385,19 +385,14 @@ static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_
     pair->done = as_left || pair->kept;
 }
 
-/* Locks the record. It cannot fail, as the record was locked before. */
-static void lock_record(struct synced_mem *record)
-{
-    (void)sm_lock_first(record);
-    sm_drop_lost(record);
-}
-
 void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
 {
-    lock_record(pair->to);
+    (void)sm_lock_record(pair->to); /* cannot fail, as the record was locked before */
+    for (struct sm_record *each = sm_first_of(pair->to); each; each = next_target(pair, each))
+        sm_drop_lost(each);
     end_pair(pairs, pair, status);
     leave_target(pair);
-    sm_unlock_object(pair->to);
+    sm_unlock_record(pair->to);
     sm_fence_drop(pair->arrival);
     pair->arrival = NULL;
 }
@@ -526,7 +521,7 @@ static synced_mem_status transfer_contents(const struct sm_pairs *pairs, struct 
 
 synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pair, struct sm_transfer *transfer)
 {
-    sm_note_object(pair->to);
+    sm_note_record(pair->to);
     if (!sm_pair_moves(pair)) {
         sm_give_up_contents(pair->to);
         pair->done = true;

@@ -18,8 +18,8 @@
 #include "copy/transfer.h"
 
 struct sm_pair {
-    struct synced_mem *to; /* a record, as is from */
-    struct synced_mem *from;
+    struct sm_record *to;
+    struct sm_record *from;
     size_t of;          /* the index of the caller's pair */
     size_t offset;      /* in the caller's pair */
     size_t from_offset; /* of the contents in from */
@@ -95,7 +95,7 @@ void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_m
  * that has succeeded for all pairs. Needs the lock of from alone. */
 void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair);
 
-/* Gives up the object's contents: the head becomes UNINITIALIZED. The memory stays. */
-void sm_give_up_contents(struct synced_mem *mem);
+/* Gives up a record's contents: the head becomes UNINITIALIZED. The memory stays. */
+void sm_give_up_contents(struct sm_record *record);
 
 #endif

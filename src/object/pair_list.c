@@ -15,15 +15,15 @@ static synced_mem_status cut_object(struct synced_mem *object, size_t end)
     struct synced_mem *const root = sm_root(object);
     if (!sm_is_divided(root))
         SM_TRY(sm_divide(root));
-    return sm_cut_at(root, sm_begin_of(object) + end); /* the record is kept below, before anything is joined */
+    return sm_cut_at(root, sm_object_begin(object) + end); /* the record is kept below, before anything is joined */
 }
 
 /* Cuts the target where a record of the source ends. */
 static synced_mem_status align_target(struct synced_mem *to, struct synced_mem *from)
 {
     size_t end = 0;
-    for (const struct synced_mem *source = sm_first_record(from); source; source = sm_next_record(from, source)) {
-        end += sm_size(source);
+    for (const struct sm_record *source = sm_first_record(from); source; source = sm_next_record(from, source)) {
+        end += sm_size_of(source);
         if (end < sm_size(to))
             SM_TRY(cut_object(to, end));
     }
@@ -44,7 +44,7 @@ static size_t count_pairs(const struct sm_pair_list *list)
 {
     size_t count = 0;
     for (size_t i = 0; i < list->count; i++)
-        for (const struct synced_mem *each = sm_first_record(list->to[i]); each;
+        for (const struct sm_record *each = sm_first_record(list->to[i]); each;
              each = sm_next_record(list->to[i], each))
             count++;
     return count;
@@ -68,13 +68,13 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
 {
     size_t earlier = 0;
     for (size_t i = 0; i < list->count; i++) {
-        struct synced_mem *source = sm_first_record(list->from[i]);
+        struct sm_record *source = sm_first_record(list->from[i]);
         size_t offset = 0;
         size_t source_offset = 0;
-        for (struct synced_mem *target = sm_first_record(list->to[i]); target;
+        for (struct sm_record *target = sm_first_record(list->to[i]); target;
              target = sm_next_record(list->to[i], target)) {
-            if (offset - source_offset == sm_size(source) && sm_size(target) > 0) {
-                source_offset += sm_size(source);
+            if (offset - source_offset == sm_size_of(source) && sm_size_of(target) > 0) {
+                source_offset += sm_size_of(source);
                 source = sm_next_record(list->from[i], source);
             }
             *pairs = (struct sm_pair){.to = target,
@@ -82,7 +82,7 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
                                       .of = i,
                                       .offset = offset,
                                       .from_offset = offset - source_offset,
-                                      .size = sm_size(target)};
+                                      .size = sm_size_of(target)};
             const struct sm_pair *const before = find_earlier(list, &earlier, pairs);
             if (before && before->done) {
                 pairs->done = true;
@@ -93,7 +93,7 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
             }
             sm_keep_record(target);
             sm_keep_record(source);
-            offset += sm_size(target);
+            offset += sm_size_of(target);
             pairs++;
         }
     }

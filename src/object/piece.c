@@ -15,112 +15,118 @@
 
 #include <assert.h>
 
-static struct sm_slab pieces = SM_SLAB_INITIALIZER(struct synced_mem);
+static struct sm_slab pieces = SM_SLAB_INITIALIZER(struct sm_piece);
+static struct sm_slab divisions = SM_SLAB_INITIALIZER(struct sm_division);
 
 bool sm_pieces_are_valid(const struct synced_mem *root)
 {
     unsigned loose = 0;
-    for (const struct synced_mem *each = root->at.first->beside.after; each; each = each->beside.after)
-        loose += each->holders == 0;
-    return loose == root->at.first->loose && sm_piece_tree_is_valid(root->at.first) && sm_concerned_is_valid(root);
+    for (const struct sm_piece *each = root->at.first->after; each; each = each->after)
+        loose += each->record.holders == 0;
+    return loose == sm_division_of(root)->loose && sm_piece_tree_is_valid(sm_division_of(root)) &&
+           sm_concerned_is_valid(root);
 }
 
 void sm_pieces_trim(void)
 {
     sm_slab_trim(&pieces);
+    sm_slab_trim(&divisions);
     sm_piece_tree_trim();
 }
 
 /* ---- Finding ---- */
 
-static bool has_byte(const struct synced_mem *piece, size_t offset)
+static bool has_byte(const struct sm_piece *piece, size_t offset)
 {
-    return piece && piece->offset <= offset && offset - piece->offset < sm_size(piece);
+    return piece && piece->offset <= offset && offset - piece->offset < sm_size_of(&piece->record);
 }
 
-struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset)
+struct sm_piece *sm_find_piece(struct synced_mem *root, size_t offset)
 {
-    struct synced_mem **const hint = &root->at.first->hint;
-    struct synced_mem *at = *hint;
+    struct sm_piece **const hint = &sm_division_of(root)->hint;
+    struct sm_piece *at = *hint;
     if (at && !has_byte(at, offset))
-        at = at->beside.after;
+        at = at->after;
     if (!has_byte(at, offset))
-        at = sm_piece_tree_find(root->at.first, offset);
+        at = sm_piece_tree_find(sm_division_of(root), offset);
     *hint = at;
     return at;
 }
 
 /* ---- Records ---- */
 
-static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, size_t size)
+static void init_piece(struct sm_piece *piece, struct synced_mem *root, size_t offset, size_t size)
 {
-    struct synced_mem *const piece = sm_slab_take(&pieces);
-    if (!piece) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a part");
-        return NULL;
-    }
-    piece->kind = SM_PIECE;
-    piece->root = root;
-    piece->offset = offset;
-    piece->tree = NULL;
-    piece->leaf = NULL;
-    piece->hint = NULL;
-    piece->beside = (struct sm_neighbours){.before = NULL};
-    piece->holders = 0;
-    piece->loose = 0;
-    piece->kept = 0;
-    piece->at_rest = false;
-    piece->entered = 0;
-    piece->generation = root->generation;
-    piece->concerned = NULL;
-    piece->given = 0;
-    atomic_store_explicit(&piece->size, size, memory_order_relaxed);
+    *piece = (struct sm_piece){.root = root, .offset = offset};
+    piece->record.kind = SM_PIECE;
+    atomic_store_explicit(&piece->record.size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sm_put_copy(piece, side, NULL);
-    return piece;
+        sm_put_copy(&piece->record, side, NULL);
 }
 
-/* Gives up a piece's copies and its record. */
-static void give_piece(struct synced_mem *piece)
+/* Takes a cell for a piece, or for a division with its first piece. */
+static void *take_cell(struct sm_slab *slab)
+{
+    void *const cell = sm_slab_take(slab);
+    if (!cell)
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a part");
+    return cell;
+}
+
+static void give_copies(struct sm_piece *piece)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sm_part_give(sm_take_copy(piece, side));
+        sm_part_give(sm_take_copy(&piece->record, side));
+}
+
+/* Gives up a piece other than the first. */
+static void give_piece(struct sm_piece *piece)
+{
+    give_copies(piece);
     sm_slab_give(&pieces, piece);
 }
 
-/* The record keeps its head, which its memory shows. */
-static void set_piece_head(struct synced_mem *piece, unsigned head)
+static void give_division(struct sm_division *division)
 {
-    atomic_store_explicit(&piece->head, (unsigned char)head, memory_order_relaxed);
+    give_copies(&division->first);
+    sm_concerned_end(division);
+    sm_slab_give(&divisions, division);
 }
 
-static synced_mem_status attach_one(struct synced_mem *piece, enum sm_side side)
+/* The record keeps its head, which its memory shows. */
+static void set_record_head(struct sm_record *record, unsigned head)
 {
-    struct sm_copy *const part = sm_part_make(sm_copy_of(piece->root, side), piece->offset, sm_size(piece));
+    atomic_store_explicit(&record->head, (unsigned char)head, memory_order_relaxed);
+}
+
+static synced_mem_status attach_one(struct sm_piece *piece, enum sm_side side)
+{
+    struct sm_copy *const part =
+        sm_part_make(sm_copy_of(sm_own_record(piece->root), side), piece->offset, sm_size_of(&piece->record));
     if (!part)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    sm_put_copy(piece, side, part);
+    sm_put_copy(&piece->record, side, part);
     return SYNCED_MEM_OK;
 }
 
 /* Protects the new bounds of a host copy in debug mode. */
-static void protect_piece(const struct synced_mem *piece)
+static void protect_piece(const struct sm_piece *piece)
 {
     if (sm_guard_on())
-        sm_protect(piece);
+        sm_protect(&piece->record);
 }
 
 /* In debug mode a page that pieces share is protected only if all of them have their part of it. */
 static void attach_others(const struct synced_mem *root)
 {
-    for (struct synced_mem *each = root->at.first; each; each = each->beside.after)
-        if (!sm_copy_of(each, SM_CPU) && attach_one(each, SM_CPU) == SYNCED_MEM_OK)
-            sm_protect(each);
+    for (struct sm_piece *each = root->at.first; each; each = each->after)
+        if (!sm_copy_of(&each->record, SM_CPU) && attach_one(each, SM_CPU) == SYNCED_MEM_OK)
+            sm_protect(&each->record);
 }
 
-synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side)
+synced_mem_status sm_attach_part(struct sm_piece *piece, enum sm_side side)
 {
-    if (sm_copy_of(piece, side))
+    if (sm_copy_of(&piece->record, side))
         return SYNCED_MEM_OK;
     SM_TRY(attach_one(piece, side));
     if (side == SM_CPU && sm_guard_on())
@@ -130,108 +136,120 @@ synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side)
 
 /* ---- Dividing ---- */
 
-synced_mem_status sm_divide(struct synced_mem *root)
+/* Gives the first piece the root's copies, with what is in flight on them. */
+static synced_mem_status take_over_copies(struct sm_division *division, struct synced_mem *root)
 {
-    struct synced_mem *const piece = make_piece(root, 0, sm_size(root));
-    if (!piece)
-        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    struct sm_piece *const piece = &division->first;
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(root, side) && sm_attach_part(piece, side) != SYNCED_MEM_OK) {
-            give_piece(piece);
-            return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-        }
+        if (sm_copy_of(sm_own_record(root), side) && !sm_copy_of(&piece->record, side))
+            SM_TRY(attach_one(piece, side));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        struct sm_copy *const memory = sm_copy_of(root, side);
+        struct sm_copy *const memory = sm_copy_of(sm_own_record(root), side);
         if (!memory || (side == SM_GPU && sm_copy_is_shared(memory)))
             continue;
         sm_guard_forget(memory);
-        sm_part_move_work(sm_copy_of(piece, side), memory);
-        piece->given = memory->given > piece->given ? memory->given : piece->given;
+        sm_part_move_work(sm_copy_of(&piece->record, side), memory);
+        division->given = memory->given > division->given ? memory->given : division->given;
     }
-    set_piece_head(piece, sm_head(root));
-    root->at = (struct sm_position){.first = piece};
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_divide(struct synced_mem *root)
+{
+    struct sm_division *const division = take_cell(&divisions);
+    if (!division)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    *division = (struct sm_division){.loose = 0};
+    init_piece(&division->first, root, 0, sm_size(root));
+    if (take_over_copies(division, root) != SYNCED_MEM_OK) {
+        give_division(division);
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    }
+    set_record_head(&division->first.record, sm_head(sm_own_record(root)));
+    root->at = (struct sm_position){.first = &division->first};
     sm_publish_nothing(root);
     sm_publish_from_piece(root);
-    sm_publish(piece);
+    sm_publish(&division->first.record);
     return SYNCED_MEM_OK;
 }
 
 void sm_undivide(struct synced_mem *root)
 {
-    struct synced_mem *const piece = root->at.first;
-    if (!piece || piece->beside.after || root->holders > 0)
+    struct sm_record *const own = sm_own_record(root);
+    struct sm_piece *const piece = root->at.first;
+    if (!piece || piece->after || own->holders > 0)
         return;
     sm_withdraw_all(piece);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        struct sm_copy *const part = sm_take_copy(piece, side);
+        struct sm_copy *const part = sm_take_copy(&piece->record, side);
         if (part) {
-            sm_part_take_over(part, sm_copy_of(root, side));
-            sm_part_move_work(sm_copy_of(root, side), part);
+            sm_part_take_over(part, sm_copy_of(own, side));
+            sm_part_move_work(sm_copy_of(own, side), part);
         }
         sm_part_give(part);
     }
-    sm_concerned_end(piece);
+    set_record_head(own, sm_head(&piece->record));
+    give_division(sm_division_of(root));
     root->at.first = NULL;
-    set_piece_head(root, sm_head(piece));
-    give_piece(piece);
-    sm_publish(root);
+    sm_publish(own);
 }
 
 /* ---- Cutting and joining ---- */
 
-static synced_mem_status cut_parts(struct synced_mem *right, const struct synced_mem *piece, size_t at)
+static synced_mem_status cut_parts(struct sm_piece *right, const struct sm_piece *piece, size_t at)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        const struct sm_copy *const part = sm_copy_of(piece, side);
-        if (!part || sm_copy_of(right, side))
+        const struct sm_copy *const part = sm_copy_of(&piece->record, side);
+        if (!part || sm_copy_of(&right->record, side))
             continue;
         struct sm_copy *const rest = sm_part_cut(part, at);
         if (!rest)
             return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-        sm_put_copy(right, side, rest);
+        sm_put_copy(&right->record, side, rest);
     }
     return SYNCED_MEM_OK;
 }
 
 /* Sets where a piece ends. */
-static void set_piece_size(struct synced_mem *piece, size_t size)
+static void set_piece_size(struct sm_piece *piece, size_t size)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(piece, side))
-            sm_part_end_at(sm_copy_of(piece, side), size);
-    atomic_store_explicit(&piece->size, size, memory_order_relaxed);
+        if (sm_copy_of(&piece->record, side))
+            sm_part_end_at(sm_copy_of(&piece->record, side), size);
+    atomic_store_explicit(&piece->record.size, size, memory_order_relaxed);
 }
 
-static void insert_after(struct synced_mem *piece, struct synced_mem *right)
+static void insert_after(struct sm_piece *piece, struct sm_piece *right)
 {
-    right->beside.before = piece;
-    right->beside.after = piece->beside.after;
-    if (piece->beside.after)
-        piece->beside.after->beside.before = right;
-    piece->beside.after = right;
-    piece->root->at.first->loose++;
+    right->before = piece;
+    right->after = piece->after;
+    if (piece->after)
+        piece->after->before = right;
+    piece->after = right;
+    sm_division_of(piece->root)->loose++;
 }
 
 /* Nothing of the root is changed before. */
-static synced_mem_status add_to_tree(const struct synced_mem *piece, struct synced_mem *right)
+static synced_mem_status add_to_tree(const struct sm_piece *piece, struct sm_piece *right)
 {
-    if (sm_piece_tree_add(piece->root->at.first, piece, right))
+    if (sm_piece_tree_add(sm_division_of(piece->root), piece, right))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the tree of parts");
 }
 
-static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
+static synced_mem_status cut_piece(struct sm_piece *piece, size_t at)
 {
-    struct synced_mem *const right = make_piece(piece->root, piece->offset + at, sm_size(piece) - at);
+    struct sm_piece *const right = take_cell(&pieces);
     if (!right)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    init_piece(right, piece->root, piece->offset + at, sm_size_of(&piece->record) - at);
     if (cut_parts(right, piece, at) != SYNCED_MEM_OK || add_to_tree(piece, right) != SYNCED_MEM_OK) {
         give_piece(right);
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     }
     sm_withdraw_all(piece);
-    set_piece_head(right, sm_head(piece));
-    right->at_rest = piece->at_rest;
+    set_record_head(&right->record, sm_head(&piece->record));
+    right->record.at_rest = piece->record.at_rest;
     set_piece_size(piece, at);
     insert_after(piece, right);
     sm_concerned_enter(right);
@@ -248,69 +266,69 @@ static bool are_parts_alike(const struct sm_copy *one, const struct sm_copy *oth
     return sm_part_is_alike(one, other);
 }
 
-static void for_each_part(const struct synced_mem *piece, void (*act)(struct sm_copy *part))
+static void for_each_part(const struct sm_piece *piece, void (*act)(struct sm_copy *part))
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(piece, side))
-            act(sm_copy_of(piece, side));
+        if (sm_copy_of(&piece->record, side))
+            act(sm_copy_of(&piece->record, side));
 }
 
-static bool are_all_alike(const struct synced_mem *left, const struct synced_mem *right,
+static bool are_all_alike(const struct sm_piece *left, const struct sm_piece *right,
                           void (*update)(struct sm_copy *part))
 {
     bool alike = true;
     for_each_part(left, update);
     for_each_part(right, update);
     for (enum sm_side side = SM_CPU; side < SM_SIDES && alike; side++)
-        alike = are_parts_alike(sm_copy_of(left, side), sm_copy_of(right, side));
+        alike = are_parts_alike(sm_copy_of(&left->record, side), sm_copy_of(&right->record, side));
     return alike;
 }
 
 /* Polls only what has to be polled. */
-static bool can_join(const struct synced_mem *left, const struct synced_mem *right)
+static bool can_join(const struct sm_piece *left, const struct sm_piece *right)
 {
-    return right->holders == 0 && sm_head(left) == sm_head(right) &&
+    return right->record.holders == 0 && sm_head(&left->record) == sm_head(&right->record) &&
            (are_all_alike(left, right, sm_inflight_prune) || are_all_alike(left, right, sm_part_poll));
 }
 
 /* Joins the parts of a side. One that the other piece lacks is given up. */
-static void join_parts(struct synced_mem *left, const struct synced_mem *right, enum sm_side side)
+static void join_parts(struct sm_piece *left, const struct sm_piece *right, enum sm_side side)
 {
-    struct sm_copy *const part = sm_copy_of(left, side);
-    struct sm_copy *const other = sm_copy_of(right, side);
-    struct sm_copy *const memory = sm_copy_of(left->root, side);
+    struct sm_copy *const part = sm_copy_of(&left->record, side);
+    struct sm_copy *const other = sm_copy_of(&right->record, side);
+    struct sm_copy *const memory = sm_copy_of(sm_own_record(left->root), side);
     if (part && other) {
         sm_part_absorb(part, other);
     } else if (part || other) {
         sm_part_return(memory, part ? part : other);
-        sm_part_give(sm_take_copy(left, side));
+        sm_part_give(sm_take_copy(&left->record, side));
     }
 }
 
-static void join_pieces(struct synced_mem *left, struct synced_mem *right)
+static void join_pieces(struct sm_piece *left, struct sm_piece *right)
 {
-    struct synced_mem **const hint = &left->root->at.first->hint;
-    assert(!right->beside.hot);
+    struct sm_piece **const hint = &sm_division_of(left->root)->hint;
+    assert(!right->hot);
     sm_withdraw_all(left);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (side == SM_CPU || !sm_shared_copy(left))
+        if (side == SM_CPU || !sm_shared_copy(&left->record))
             join_parts(left, right, side);
     if (*hint == right)
         *hint = left;
-    left->beside.after = right->beside.after;
-    if (right->beside.after)
-        right->beside.after->beside.before = left;
-    sm_piece_tree_remove(left->root->at.first, right);
-    left->root->at.first->loose--;
+    left->after = right->after;
+    if (right->after)
+        right->after->before = left;
+    sm_piece_tree_remove(sm_division_of(left->root), right);
+    sm_division_of(left->root)->loose--;
     sm_concerned_forget(right);
-    const size_t size = sm_size(left) + sm_size(right);
-    left->at_rest = left->at_rest && right->at_rest;
+    const size_t size = sm_size_of(&left->record) + sm_size_of(&right->record);
+    left->record.at_rest = left->record.at_rest && right->record.at_rest;
     give_piece(right);
     set_piece_size(left, size);
     protect_piece(left);
 }
 
-static bool join_if_alike(struct synced_mem *left, struct synced_mem *right)
+static bool join_if_alike(struct sm_piece *left, struct sm_piece *right)
 {
     if (!left || !right || !can_join(left, right))
         return false;
@@ -321,25 +339,25 @@ static bool join_if_alike(struct synced_mem *left, struct synced_mem *right)
 /* Of a piece that stays as it is, only one cache line is read. If views hold all borders, nothing is read. */
 void sm_join_records(struct synced_mem *mem)
 {
-    if (!sm_is_divided(mem) || sm_root(mem)->at.first->loose == 0)
+    if (!sm_is_divided(mem) || sm_division_of(sm_root(mem))->loose == 0)
         return;
-    struct synced_mem *each = sm_first_record(mem);
-    size_t behind = sm_size(mem) - sm_size(each);
+    struct sm_piece *each = mem->at.first;
+    size_t behind = sm_size(mem) - sm_size_of(&each->record);
     bool joined = false;
     while (behind > 0) {
-        struct synced_mem *const next = each->beside.after;
-        behind -= sm_size(next);
-        if (next->holders == 0 && join_if_alike(each, next)) {
+        struct sm_piece *const next = each->after;
+        behind -= sm_size_of(&next->record);
+        if (next->record.holders == 0 && join_if_alike(each, next)) {
             joined = true;
             continue;
         }
         if (joined)
-            sm_publish(each);
+            sm_publish(&each->record);
         joined = false;
         each = next;
     }
     if (joined)
-        sm_publish(each);
+        sm_publish(&each->record);
 }
 
 /* ---- Holding ---- */
@@ -349,35 +367,35 @@ static bool is_border(const struct synced_mem *root, size_t offset)
     return offset > 0 && offset < sm_size(root);
 }
 
-static void add_holder(struct synced_mem *piece)
+static void add_holder(struct sm_piece *piece)
 {
-    if (piece->holders++ == 0 && piece->offset > 0)
-        piece->root->at.first->loose--;
+    if (piece->record.holders++ == 0 && piece->offset > 0)
+        sm_division_of(piece->root)->loose--;
 }
 
-static void remove_holder(struct synced_mem *piece)
+static void remove_holder(struct sm_piece *piece)
 {
-    if (--piece->holders == 0 && piece->offset > 0)
-        piece->root->at.first->loose++;
+    if (--piece->record.holders == 0 && piece->offset > 0)
+        sm_division_of(piece->root)->loose++;
 }
 
-static synced_mem_status find_border(struct synced_mem *root, size_t offset, struct synced_mem **piece)
+static synced_mem_status find_border(struct synced_mem *root, size_t offset, struct sm_piece **piece)
 {
-    struct synced_mem *const at = sm_find_piece(root, offset);
+    struct sm_piece *const at = sm_find_piece(root, offset);
     const bool begins = at->offset == offset;
     if (!begins)
         SM_TRY(cut_piece(at, offset - at->offset));
-    *piece = begins ? at : at->beside.after;
+    *piece = begins ? at : at->after;
     return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_cut_at(struct synced_mem *root, size_t offset)
 {
-    struct synced_mem *piece;
+    struct sm_piece *piece;
     return find_border(root, offset, &piece);
 }
 
-synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset, struct synced_mem **piece)
+synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset, struct sm_piece **piece)
 {
     *piece = offset == 0 ? root->at.first : NULL;
     if (!is_border(root, offset))
@@ -387,21 +405,22 @@ synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset, struct 
     return SYNCED_MEM_OK;
 }
 
-void sm_drop_border(struct synced_mem *piece)
+void sm_drop_border(struct sm_piece *piece)
 {
     if (!piece || piece->offset == 0)
         return;
     remove_holder(piece);
-    (void)join_if_alike(piece->beside.before, piece);
+    (void)join_if_alike(piece->before, piece);
 }
 
-void sm_keep_record(struct synced_mem *record)
+void sm_keep_record(struct sm_record *record)
 {
     if (record->kind != SM_PIECE)
         return;
-    add_holder(record);
-    record->root->holders++;
-    record->root->at.first->kept++;
+    struct sm_piece *const piece = sm_piece_of(record);
+    add_holder(piece);
+    piece->root->record.holders++;
+    sm_division_of(piece->root)->kept++;
 }
 
 /* ---- Waiting for kept records ---- */
@@ -411,12 +430,12 @@ static struct sm_events released;
 
 bool sm_has_views(const struct synced_mem *root)
 {
-    return sm_is_divided(root) && root->holders > root->at.first->kept;
+    return sm_is_divided(root) && root->record.holders > sm_division_of(root)->kept;
 }
 
 bool sm_has_kept_records(const struct synced_mem *root)
 {
-    return root->at.first->kept > 0;
+    return sm_division_of(root)->kept > 0;
 }
 
 unsigned sm_kept_begin(void)
@@ -431,15 +450,16 @@ void sm_kept_wait(unsigned seen)
     atomic_fetch_sub(&waiting, 1);
 }
 
-void sm_release_record(struct synced_mem *record)
+void sm_release_record(struct sm_record *record)
 {
     if (record->kind != SM_PIECE)
         return;
-    record->root->holders--;
-    remove_holder(record);
-    if (--record->root->at.first->kept == 0 && atomic_load(&waiting) > 0)
+    struct sm_piece *const piece = sm_piece_of(record);
+    piece->root->record.holders--;
+    remove_holder(piece);
+    if (--sm_division_of(piece->root)->kept == 0 && atomic_load(&waiting) > 0)
         sm_events_add(&released);
-    (void)join_if_alike(record->beside.before, record);
+    (void)join_if_alike(piece->before, piece);
 }
 
 /* ---- Replacing the memory ---- */
@@ -451,47 +471,47 @@ static bool is_shared_again(enum sm_side side, const struct sm_copy *copy)
 
 synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side side)
 {
-    struct sm_copy *const memory = sm_copy_of(root, side);
+    struct sm_copy *const memory = sm_copy_of(sm_own_record(root), side);
     synced_mem_status status = SYNCED_MEM_OK;
     if (!memory || is_shared_again(side, memory))
         return SYNCED_MEM_OK;
-    for (const struct synced_mem *each = root->at.first; each && status == SYNCED_MEM_OK; each = each->beside.after)
-        if (sm_copy_of(each, side))
-            status = sm_part_gather(memory, sm_copy_of(each, side));
+    for (const struct sm_piece *each = root->at.first; each && status == SYNCED_MEM_OK; each = each->after)
+        if (sm_copy_of(&each->record, side))
+            status = sm_part_gather(memory, sm_copy_of(&each->record, side));
     return status;
 }
 
 void sm_share_reads(const struct synced_mem *root)
 {
-    for (const struct synced_mem *each = root->at.first; each; each = each->beside.after)
-        if (sm_copy_of(each, SM_GPU))
-            sm_part_share_reads(sm_copy_of(each, SM_GPU), sm_copy_of(root, SM_GPU));
+    for (const struct sm_piece *each = root->at.first; each; each = each->after)
+        if (sm_copy_of(&each->record, SM_GPU))
+            sm_part_share_reads(sm_copy_of(&each->record, SM_GPU), sm_copy_of(sm_own_record(root), SM_GPU));
 }
 
 void sm_drop_parts(const struct synced_mem *root, enum sm_side side)
 {
-    for (struct synced_mem *each = root->at.first; each; each = each->beside.after)
-        sm_part_give(sm_take_copy(each, side));
+    for (struct sm_piece *each = root->at.first; each; each = each->after)
+        sm_part_give(sm_take_copy(&each->record, side));
 }
 
 void sm_drop_pieces(struct synced_mem *root)
 {
-    struct synced_mem *each = root->at.first;
-    const unsigned head = sm_head(each);
-    assert(root->holders == 0);
-    sm_concerned_end(each);
-    sm_piece_tree_end(each);
-    while (each) {
-        struct synced_mem *const piece = each;
-        each = piece->beside.after;
-        sm_withdraw_all(piece);
+    struct sm_division *const division = sm_division_of(root);
+    const unsigned head = sm_head(&division->first.record);
+    assert(root->record.holders == 0);
+    sm_piece_tree_end(division);
+    for (struct sm_piece *each = &division->first, *next; each; each = next) {
+        next = each->after;
+        sm_withdraw_all(each);
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            if (sm_copy_of(piece, side))
-                sm_part_return(sm_copy_of(root, side), sm_copy_of(piece, side));
-        give_piece(piece);
+            if (sm_copy_of(&each->record, side))
+                sm_part_return(sm_copy_of(sm_own_record(root), side), sm_copy_of(&each->record, side));
+        if (each != &division->first)
+            give_piece(each);
     }
+    give_division(division);
     root->at.first = NULL;
-    set_piece_head(root, head);
+    set_record_head(sm_own_record(root), head);
 }
 
 void sm_give_parts(struct sm_copy *list)
@@ -507,8 +527,8 @@ synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_c
 {
     struct sm_copy **link = list;
     *list = NULL;
-    for (const struct synced_mem *each = root->at.first; each; each = each->beside.after) {
-        *link = sm_part_make(memory, each->offset, sm_size(each));
+    for (const struct sm_piece *each = root->at.first; each; each = each->after) {
+        *link = sm_part_make(memory, each->offset, sm_size_of(&each->record));
         if (!*link) {
             sm_give_parts(*list);
             *list = NULL;
@@ -521,10 +541,10 @@ synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_c
 
 void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy *list)
 {
-    for (struct synced_mem *each = root->at.first; each; each = each->beside.after) {
+    for (struct sm_piece *each = root->at.first; each; each = each->after) {
         struct sm_copy *const part = list;
         list = list->next;
         part->next = NULL;
-        sm_put_copy(each, side, part);
+        sm_put_copy(&each->record, side, part);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * The pieces of a divided root: hidden records for parts of its bytes. Each has a head, and copies that are parts of
- * the root's (copy/part.h). All rules for an object are rules for a piece. The words:
+ * The pieces of a divided root, for parts of its bytes. Each has a head, and copies that are parts of the root's
+ * (copy/part.h). All rules for an undivided object's record are rules for a piece's. The words:
  *
  *    divide       give a root its first piece, which has all bytes and takes over the root's head and work in flight
  *    cut          make one piece two. The record of the left one stays; both inherit what is in flight
@@ -30,15 +30,15 @@ synced_mem_status sm_cut_at(struct synced_mem *root, size_t offset);
 
 /* Makes a piece of a divided root begin at the offset, and holds it. Stores the piece; NULL: the root ends there. On
  * failure nothing has changed. The begin and the end of the root need no hold. ERR_OUT_OF_HOST_MEMORY. */
-synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset, struct synced_mem **piece);
+synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset, struct sm_piece **piece);
 /* Ends a hold on the border where the piece begins, and joins it to the left if it was the last hold. NULL, and the
  * first piece: no effect. */
-void sm_drop_border(struct synced_mem *piece);
+void sm_drop_border(struct sm_piece *piece);
 
 /* Keeps a record, and its root divided, until sm_release_record(). It may become smaller. No effect on a record that is
  * no piece. */
-void sm_keep_record(struct synced_mem *record);
-void sm_release_record(struct synced_mem *record);
+void sm_keep_record(struct sm_record *record);
+void sm_release_record(struct sm_record *record);
 
 /* Returns whether a root has views that have bytes. */
 bool sm_has_views(const struct synced_mem *root);
@@ -52,14 +52,14 @@ unsigned sm_kept_begin(void);
 void sm_kept_wait(unsigned seen);
 
 /* Returns the piece of a divided root that has the byte at the offset. */
-struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset);
+struct sm_piece *sm_find_piece(struct synced_mem *root, size_t offset);
 
 /* Joins the pieces of an object that can be joined, and publishes those that it has joined. */
 void sm_join_records(struct synced_mem *mem);
 
 /* Gives a piece a copy on the side, which is a part of the root's, unless it has one. The root must have memory there.
  * ERR_OUT_OF_HOST_MEMORY: there is no memory for the record. */
-synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side);
+synced_mem_status sm_attach_part(struct sm_piece *piece, enum sm_side side);
 
 /* ---- Replacing the root's memory ---- */
 

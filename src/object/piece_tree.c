@@ -99,59 +99,59 @@ static void move_entries(struct sm_piece_node *to, struct sm_piece_node *node, u
 /* ---- Finding ---- */
 
 /* The leaf that was found last serves again if the offset is between its entries. */
-static struct sm_piece_node *find_leaf(struct synced_mem *first, size_t offset)
+static struct sm_piece_node *find_leaf(struct sm_division *division, size_t offset)
 {
-    struct sm_piece_node *node = first->leaf;
+    struct sm_piece_node *node = division->leaf;
     if (node && node->offsets[0] <= offset && offset <= node->offsets[node->count - 1])
         return node;
-    node = first->tree;
+    node = division->tree;
     while (node->level > 0)
         node = node->below[find_entry(node, offset)];
-    first->leaf = node;
+    division->leaf = node;
     return node;
 }
 
-struct synced_mem *sm_piece_tree_find(struct synced_mem *first, size_t offset)
+struct sm_piece *sm_piece_tree_find(struct sm_division *division, size_t offset)
 {
-    if (first->tree) {
-        const struct sm_piece_node *const leaf = find_leaf(first, offset);
+    if (division->tree) {
+        const struct sm_piece_node *const leaf = find_leaf(division, offset);
         return leaf->below[find_entry(leaf, offset)];
     }
-    struct synced_mem *each = first;
-    while (each->beside.after && each->beside.after->offset <= offset)
-        each = each->beside.after;
+    struct sm_piece *each = &division->first;
+    while (each->after && each->after->offset <= offset)
+        each = each->after;
     return each;
 }
 
 /* ---- Adding ---- */
 
-static bool are_fewer(const struct synced_mem *first, unsigned than)
+static bool are_fewer(const struct sm_division *division, unsigned than)
 {
     unsigned count = 0;
-    for (const struct synced_mem *each = first; each && count < than; each = each->beside.after)
+    for (const struct sm_piece *each = &division->first; each && count < than; each = each->after)
         count++;
     return count < than;
 }
 
 /* Makes a leaf of the pieces in the list. */
-static bool begin_tree(struct synced_mem *first)
+static bool begin_tree(struct sm_division *division)
 {
     struct sm_piece_node *const leaf = make_node(0);
     if (!leaf)
         return false;
-    for (struct synced_mem *each = first; each; each = each->beside.after)
+    for (struct sm_piece *each = &division->first; each; each = each->after)
         insert_entry(leaf, leaf->count, each->offset, each);
-    first->tree = leaf;
+    division->tree = leaf;
     return true;
 }
 
-static bool add_level(struct synced_mem *first)
+static bool add_level(struct sm_division *division)
 {
-    struct sm_piece_node *const top = make_node(first->tree->level + 1);
+    struct sm_piece_node *const top = make_node(division->tree->level + 1);
     if (!top)
         return false;
-    insert_entry(top, 0, first->tree->offsets[0], first->tree);
-    first->tree = top;
+    insert_entry(top, 0, division->tree->offsets[0], division->tree);
+    division->tree = top;
     return true;
 }
 
@@ -174,25 +174,25 @@ static struct sm_piece_node *step_down(struct sm_piece_node *node, size_t offset
 
 /* Returns a leaf that gets the offset and is not full. Each full node on the way down is split. So the node above has
  * room. NULL: the system has no memory. */
-static struct sm_piece_node *make_room(struct synced_mem *first, size_t offset)
+static struct sm_piece_node *make_room(struct sm_division *division, size_t offset)
 {
-    if (first->tree->count == MOST && !add_level(first))
+    if (division->tree->count == MOST && !add_level(division))
         return NULL;
-    struct sm_piece_node *node = first->tree;
+    struct sm_piece_node *node = division->tree;
     while (node && node->level > 0)
         node = step_down(node, offset);
     return node;
 }
 
-bool sm_piece_tree_add(struct synced_mem *first, const struct synced_mem *before, struct synced_mem *piece)
+bool sm_piece_tree_add(struct sm_division *division, const struct sm_piece *before, struct sm_piece *piece)
 {
-    if (!first->tree && are_fewer(first, FEW))
+    if (!division->tree && are_fewer(division, FEW))
         return true;
-    if (!first->tree && !begin_tree(first))
+    if (!division->tree && !begin_tree(division))
         return false;
-    struct sm_piece_node *leaf = find_leaf(first, before->offset);
+    struct sm_piece_node *leaf = find_leaf(division, before->offset);
     if (leaf->count == MOST)
-        leaf = make_room(first, piece->offset);
+        leaf = make_room(division, piece->offset);
     if (leaf)
         insert_entry(leaf, find_entry(leaf, piece->offset) + 1, piece->offset, piece);
     return leaf != NULL;
@@ -238,31 +238,31 @@ static void remove_below(struct sm_piece_node *node, size_t offset)
     thin_out(node, index);
 }
 
-static void end_tree_of_few(struct synced_mem *first)
+static void end_tree_of_few(struct sm_division *division)
 {
-    while (first->tree->level > 0 && first->tree->count == 1) {
-        struct sm_piece_node *const top = first->tree;
-        first->tree = top->below[0];
+    while (division->tree->level > 0 && division->tree->count == 1) {
+        struct sm_piece_node *const top = division->tree;
+        division->tree = top->below[0];
         sm_slab_give(&nodes, top);
     }
-    if (first->tree->level == 0 && first->tree->count <= FEW / 2)
-        sm_piece_tree_end(first);
+    if (division->tree->level == 0 && division->tree->count <= FEW / 2)
+        sm_piece_tree_end(division);
 }
 
 /* If the leaf keeps its first entry and enough others, no other node changes. */
-void sm_piece_tree_remove(struct synced_mem *first, const struct synced_mem *piece)
+void sm_piece_tree_remove(struct sm_division *division, const struct sm_piece *piece)
 {
-    if (!first->tree)
+    if (!division->tree)
         return;
-    struct sm_piece_node *const leaf = find_leaf(first, piece->offset);
+    struct sm_piece_node *const leaf = find_leaf(division, piece->offset);
     const unsigned index = find_entry(leaf, piece->offset);
     if (index > 0 && leaf->count > SPARSE) {
         remove_entry(leaf, index);
         return;
     }
-    first->leaf = NULL;
-    remove_below(first->tree, piece->offset);
-    end_tree_of_few(first);
+    division->leaf = NULL;
+    remove_below(division->tree, piece->offset);
+    end_tree_of_few(division);
 }
 
 static void give_nodes(struct sm_piece_node *node)
@@ -272,17 +272,17 @@ static void give_nodes(struct sm_piece_node *node)
     sm_slab_give(&nodes, node);
 }
 
-void sm_piece_tree_end(struct synced_mem *first)
+void sm_piece_tree_end(struct sm_division *division)
 {
-    if (first->tree)
-        give_nodes(first->tree);
-    first->tree = NULL;
-    first->leaf = NULL;
+    if (division->tree)
+        give_nodes(division->tree);
+    division->tree = NULL;
+    division->leaf = NULL;
 }
 
 /* ---- Checks ---- */
 
-static bool is_node_valid(const struct sm_piece_node *node, const struct synced_mem **next)
+static bool is_node_valid(const struct sm_piece_node *node, const struct sm_piece **next)
 {
     bool valid = node->count > 0 && node->count <= MOST;
     for (unsigned i = 0; i < node->count && valid; i++) {
@@ -292,14 +292,14 @@ static bool is_node_valid(const struct sm_piece_node *node, const struct synced_
             valid = below->level == node->level - 1 && is_node_valid(below, next);
         } else if (valid) {
             valid = node->below[i] == *next;
-            *next = (*next)->beside.after;
+            *next = (*next)->after;
         }
     }
     return valid;
 }
 
-bool sm_piece_tree_is_valid(const struct synced_mem *first)
+bool sm_piece_tree_is_valid(const struct sm_division *division)
 {
-    const struct synced_mem *next = first;
-    return first->tree ? is_node_valid(first->tree, &next) && !next : are_fewer(first, FEW + 1);
+    const struct sm_piece *next = &division->first;
+    return division->tree ? is_node_valid(division->tree, &next) && !next : are_fewer(division, FEW + 1);
 }

@@ -5,7 +5,7 @@
  *    leaf     a node whose entries lead to pieces; those of other nodes lead to nodes
  *    few      so many pieces that the search walks the list of pieces; the root has no tree then
  *
- * The first piece has the tree. It is in the tree as long as there is one. All functions need the root's lock. None
+ * A division has the tree. The first piece is in it as long as there is one. All functions need the root's lock. None
  * blocks.
  */
 #ifndef SM_PIECE_TREE_H
@@ -14,18 +14,18 @@
 #include "object/object.h"
 
 /* Returns the last piece that begins at the offset or before it. */
-struct synced_mem *sm_piece_tree_find(struct synced_mem *first, size_t offset);
+struct sm_piece *sm_piece_tree_find(struct sm_division *division, size_t offset);
 
 /* Adds a piece that is not in the list yet, behind the piece before it. Returns false if the system has no memory. The
  * tree then has the same pieces as before. */
-bool sm_piece_tree_add(struct synced_mem *first, const struct synced_mem *before, struct synced_mem *piece);
+bool sm_piece_tree_add(struct sm_division *division, const struct sm_piece *before, struct sm_piece *piece);
 /* Removes a piece other than the first. Needs no memory. */
-void sm_piece_tree_remove(struct synced_mem *first, const struct synced_mem *piece);
+void sm_piece_tree_remove(struct sm_division *division, const struct sm_piece *piece);
 /* Removes all pieces. */
-void sm_piece_tree_end(struct synced_mem *first);
+void sm_piece_tree_end(struct sm_division *division);
 
 /* Returns whether the tree has the pieces of the list in their order, or there are few and no tree. */
-bool sm_piece_tree_is_valid(const struct synced_mem *first);
+bool sm_piece_tree_is_valid(const struct sm_division *division);
 
 /* Frees the memory of unused nodes. */
 void sm_piece_tree_trim(void);

@@ -29,38 +29,38 @@ struct published {
  *
  * The open write ends where the head gets the host's bit, so no stream has it then.
  */
-static inline void *choose_host_pointer(const struct synced_mem *mem, bool writing)
+static inline void *choose_host_pointer(const struct sm_record *record, bool writing)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
-    if (writing && (sm_head(mem) != sm_bit(SM_CPU) || copy->read_only || sm_inflight_last_reader(copy)))
+    const struct sm_copy *const copy = sm_copy_of(record, SM_CPU);
+    if (writing && (sm_head(record) != sm_bit(SM_CPU) || copy->read_only || sm_inflight_last_reader(copy)))
         return NULL;
     return sm_inflight_is_blocked(copy, writing) ? NULL : sm_copy_data(copy);
 }
 
 /* Returns the device's pointer to publish for the mode, or NULL. An access without a stream must have returned it in
  * this mode. Only then is there a use to wait for later. */
-static inline void *choose_device_pointer(const struct synced_mem *mem, bool writing)
+static inline void *choose_device_pointer(const struct sm_record *record, bool writing)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
     if (!sm_inflight_has_streamless(copy, writing) || sm_inflight_is_blocked(copy, writing))
         return NULL;
-    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || copy->read_only))
+    if (writing && (sm_head(record) != sm_bit(SM_GPU) || copy->read_only))
         return NULL;
     return sm_copy_data(copy);
 }
 
 /* Returns the stream to publish for the mode. After a failed call a stream that writes on comes behind the transfer
  * that the call has queued. */
-static inline struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool writing)
+static inline struct sm_stream *choose_ready_stream(const struct sm_record *record, bool writing)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_is_blocked(copy, true)))
+    const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    if (writing && (sm_head(record) != sm_bit(SM_GPU) || sm_inflight_is_blocked(copy, true)))
         return &no_stream;
     struct sm_stream *const stream = writing ? copy->writer : sm_inflight_last_reader(copy);
     return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
 }
 
-static inline void choose_published(const struct synced_mem *record, bool writing, struct published *chosen)
+static inline void choose_published(const struct sm_record *record, bool writing, struct published *chosen)
 {
     const unsigned head = sm_head(record);
     if (head & sm_bit(SM_CPU))
@@ -82,7 +82,7 @@ static inline void store_published(struct synced_mem *mem, const struct publishe
 
 static void store_head(struct synced_mem *mem, unsigned head)
 {
-    atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
+    atomic_store_explicit(&mem->record.head, (unsigned char)head, memory_order_relaxed);
 }
 
 void sm_publish_nothing(struct synced_mem *mem)
@@ -93,7 +93,7 @@ void sm_publish_nothing(struct synced_mem *mem)
         store_head(mem, SM_HEAD_OF_PIECES);
 }
 
-static bool is_at_rest(const struct synced_mem *record)
+static bool is_at_rest(const struct sm_record *record)
 {
     bool rests = true;
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -102,7 +102,7 @@ static bool is_at_rest(const struct synced_mem *record)
 }
 
 /* In debug mode each overwrite fills its memory. */
-static inline struct published choose_all_published(const struct synced_mem *record)
+static inline struct published choose_all_published(const struct sm_record *record)
 {
     struct published chosen = {.on = {&no_stream, &no_stream}};
     choose_published(record, false, &chosen);
@@ -111,13 +111,14 @@ static inline struct published choose_all_published(const struct synced_mem *rec
     return chosen;
 }
 
-static __attribute__((noinline)) void publish_piece(struct synced_mem *record)
+static __attribute__((noinline)) void publish_piece(struct sm_piece *piece)
 {
+    const struct sm_record *const record = &piece->record;
     const struct published chosen = choose_all_published(record);
-    record->at_rest = is_at_rest(record);
-    sm_concerned_enter(record);
-    for (struct synced_mem *each = record->beside.hot; each; each = each->at.next_hot) {
-        if (each->kind == SM_VIEW && sm_copy_of(record, SM_GPU))
+    piece->record.at_rest = is_at_rest(record);
+    sm_concerned_enter(piece);
+    for (struct synced_mem *each = piece->hot; each; each = each->at.next_hot) {
+        if (each->record.kind == SM_VIEW && sm_copy_of(record, SM_GPU))
             atomic_store_explicit(&each->gpu_data, sm_copy_data(sm_copy_of(record, SM_GPU)), memory_order_relaxed);
         store_published(each, &chosen);
         store_head(each, sm_head(record));
@@ -127,39 +128,40 @@ static __attribute__((noinline)) void publish_piece(struct synced_mem *record)
 /* An undivided object keeps in registers what is chosen. */
 static inline void publish_object(struct synced_mem *object)
 {
-    const struct published chosen = choose_all_published(object);
+    const struct published chosen = choose_all_published(&object->record);
     store_published(object, &chosen);
 }
 
-void sm_publish(struct synced_mem *record)
+void sm_publish(struct sm_record *record)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_inflight_prune(sm_slot_of(record, side));
     if (sm_guard_on()) /* before any thread gets a pointer */
         sm_protect(record);
     if (record->kind == SM_PIECE)
-        publish_piece(record);
+        publish_piece(sm_piece_of(record));
     else
-        publish_object(record);
+        publish_object(sm_owner_of(record));
 }
 
 void sm_publish_host_only(struct synced_mem *mem)
 {
-    void *const data = sm_head(mem) == sm_bit(SM_CPU) ? sm_copy_data(sm_copy_of(mem, SM_CPU)) : NULL;
+    const struct sm_record *const own = sm_own_record(mem);
+    void *const data = sm_head(own) == sm_bit(SM_CPU) ? sm_copy_data(sm_copy_of(own, SM_CPU)) : NULL;
     for (int writing = 0; writing < 2; writing++)
         atomic_store_explicit(&mem->ready[SM_CPU][writing], data, memory_order_release);
 }
 
 void sm_publish_from_piece(struct synced_mem *mem)
 {
-    struct synced_mem *const piece = mem->at.first;
+    struct sm_piece *const piece = mem->at.first;
     if (!sm_is_divided(mem) || mem->at.hot_link || !sm_has_one_record(mem))
         return;
-    mem->at.next_hot = piece->beside.hot;
-    if (piece->beside.hot)
-        piece->beside.hot->at.hot_link = &mem->at.next_hot;
-    mem->at.hot_link = &piece->beside.hot;
-    piece->beside.hot = mem;
+    mem->at.next_hot = piece->hot;
+    if (piece->hot)
+        piece->hot->at.hot_link = &mem->at.next_hot;
+    mem->at.hot_link = &piece->hot;
+    piece->hot = mem;
 }
 
 void sm_withdraw(struct synced_mem *mem)
@@ -174,15 +176,15 @@ void sm_withdraw(struct synced_mem *mem)
     sm_publish_nothing(mem);
 }
 
-void sm_withdraw_all(struct synced_mem *piece)
+void sm_withdraw_all(struct sm_piece *piece)
 {
-    while (piece->beside.hot)
-        sm_withdraw(piece->beside.hot);
+    while (piece->hot)
+        sm_withdraw(piece->hot);
 }
 
 /* ---- Checks ---- */
 
-static bool is_object_published_well(const struct synced_mem *mem, const struct synced_mem *record, bool writing)
+static bool is_object_published_well(const struct synced_mem *mem, const struct sm_record *record, bool writing)
 {
     const unsigned head = sm_head(record);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -199,13 +201,17 @@ static bool is_object_published_well(const struct synced_mem *mem, const struct 
            sm_inflight_has(sm_copy_of(record, SM_GPU), on, writing);
 }
 
-bool sm_publication_is_valid(const struct synced_mem *record)
+static bool is_published_well(const struct synced_mem *mem, const struct sm_record *record)
+{
+    return is_object_published_well(mem, record, false) && is_object_published_well(mem, record, true);
+}
+
+bool sm_publication_is_valid(const struct sm_record *record)
 {
     if (record->kind != SM_PIECE)
-        return is_object_published_well(record, record, false) && is_object_published_well(record, record, true);
+        return is_published_well(sm_owner_of(record), record);
     bool valid = true;
-    for (const struct synced_mem *each = record->beside.hot; each && valid; each = each->at.next_hot)
-        valid = each->at.first == record && sm_has_one_record(each) && is_object_published_well(each, record, false) &&
-                is_object_published_well(each, record, true);
+    for (const struct synced_mem *each = sm_piece_of(record)->hot; each && valid; each = each->at.next_hot)
+        valid = sm_first_record(each) == record && sm_has_one_record(each) && is_published_well(each, record);
     return valid;
 }

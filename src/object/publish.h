@@ -10,7 +10,7 @@ void sm_publish_nothing(struct synced_mem *mem);
 
 /* Publishes what the record's state allows, for all objects that are exactly this record. Prunes the record's work in
  * flight. */
-void sm_publish(struct synced_mem *record);
+void sm_publish(struct sm_record *record);
 
 /* Does the same for an object that only the host uses (host_only.h), which has no device pointers to publish. */
 void sm_publish_host_only(struct synced_mem *mem);
@@ -22,9 +22,9 @@ void sm_publish_from_piece(struct synced_mem *mem);
  * the hot path, and may use it. */
 void sm_withdraw(struct synced_mem *mem);
 /* Withdraws the pointers of all objects that are exactly this piece. */
-void sm_withdraw_all(struct synced_mem *piece);
+void sm_withdraw_all(struct sm_piece *piece);
 
 /* Returns whether what is published agrees with the record's state. */
-bool sm_publication_is_valid(const struct synced_mem *record);
+bool sm_publication_is_valid(const struct sm_record *record);
 
 #endif

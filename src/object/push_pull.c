@@ -124,7 +124,7 @@ static synced_mem_status enter_objects(struct batch *batch)
  * before it has succeeded. */
 static void set_head(const struct batch *batch, struct sm_mention *mention)
 {
-    struct synced_mem *const record = mention->record;
+    struct sm_record *const record = mention->record;
     if (batch->goes_on)
         sm_close_write(record);
     if (!mention->moves)
@@ -140,7 +140,7 @@ static void set_head(const struct batch *batch, struct sm_mention *mention)
 }
 
 /* Reopens the uses that the call has settled. The head has not changed since the call took the lock. */
-static void restore_record(struct synced_mem *record)
+static void restore_record(struct sm_record *record)
 {
     const struct sm_before now = sm_state_of(record);
     sm_restore_record(record, &now);
@@ -182,17 +182,17 @@ static void release_records(struct batch *batch)
 /* ---- One object ---- */
 
 /* Rare work is not inlined, so that the loop over ready records keeps its values in registers. */
-static __attribute__((noinline)) synced_mem_status queue_record_move(struct batch *batch, struct synced_mem *mem)
+static __attribute__((noinline)) synced_mem_status queue_record_move(struct batch *batch, struct sm_record *record)
 {
     struct sm_transfer *const transfer = &batch->transfers[batch->queued];
     struct sm_fence *wait = NULL;
-    if (sm_shared_copy(mem))
-        return sm_unified_move(mem, batch->side, batch->stream);
-    SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, transfer, &wait));
+    if (sm_shared_copy(record))
+        return sm_unified_move(record, batch->side, batch->stream);
+    SM_TRY(sm_queue_move(record, batch->side, batch->stream, &batch->copies, transfer, &wait));
     if (wait)
         (void)sm_waits_add(&batch->waits, wait);
     else if (transfer->staged)
-        batch->arrivals[batch->staged++] = sm_fence_hold(sm_copy_of(mem, batch->side)->write);
+        batch->arrivals[batch->staged++] = sm_fence_hold(sm_copy_of(record, batch->side)->write);
     else
         batch->queued++;
     return SYNCED_MEM_OK;
@@ -223,7 +223,7 @@ static synced_mem_status check_object_move(struct batch *batch, size_t which, sy
 
 /* The stream comes after the arrival of contents that need no transfer. The fence is polled, so that a piece comes to
  * rest. Many pieces have the same one. */
-static synced_mem_status follow_record(struct batch *batch, struct synced_mem *record)
+static synced_mem_status follow_record(struct batch *batch, struct sm_record *record)
 {
     struct sm_copy *const copy = sm_copy_of(record, batch->side);
     if (record->kind == SM_PIECE && copy->write && copy->write != batch->polled)
@@ -235,7 +235,7 @@ static synced_mem_status follow_record(struct batch *batch, struct synced_mem *r
 /* A SYNCED record whose copy is still queueing needs nothing: no stream can come after a staged pull. */
 static synced_mem_status move_any_record(struct batch *batch, struct sm_mention *mention)
 {
-    struct synced_mem *const record = mention->record;
+    struct sm_record *const record = mention->record;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !sm_inflight_queueing(sm_copy_of(record, batch->side), false))
         return follow_record(batch, record);
     if (!sm_is_to_be_moved(record, batch->side))
@@ -250,7 +250,7 @@ static void note_record(const struct sm_mention *mention)
     if (!sm_caller_is_wanted())
         return;
     sm_note_object(mention->object);
-    sm_note_object(mention->record);
+    sm_note_record(mention->record);
 }
 
 static synced_mem_status move_record(struct batch *batch, struct sm_mention *mention)
@@ -309,17 +309,18 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct sm_ment
                                              struct synced_mem **without)
 {
     struct sm_fence *wait;
-    struct synced_mem *const record = mention->record;
+    struct sm_record *const record = mention->record;
     const struct sm_copy *const copy = sm_copy_of(record, batch->side);
     if (!sm_is_to_be_moved(record, batch->side) || (copy && !copy->untracked && !copy->read_only))
         return SYNCED_MEM_OK;
     sm_note_object(mention->object);
     SM_TRY(sm_make_usable(record, batch->side));
-    if (sm_is_read_only(record, batch->side) || sm_user_allocator_wanted(sm_owner(record), batch->side)) {
-        *without = sm_owner(record);
+    if (sm_is_read_only(sm_owner_of(record), batch->side) ||
+        sm_user_allocator_wanted(sm_owner_of(record), batch->side)) {
+        *without = sm_owner_of(record);
         return SYNCED_MEM_OK;
     }
-    return sm_fetch_memory(sm_owner(record), batch->side, batch->stream, &wait);
+    return sm_fetch_memory(sm_owner_of(record), batch->side, batch->stream, &wait);
 }
 
 /* Queues nothing until all checks have passed and all memory that is obtained alone is there. */
@@ -365,7 +366,7 @@ static synced_mem_status find_wait_of_move(const struct batch *batch, struct sm_
  * anything, but not if both sides use one copy. */
 static synced_mem_status find_record_wait(const struct batch *batch, struct sm_mention *mention, struct sm_fence **wait)
 {
-    struct synced_mem *const record = mention->record;
+    struct sm_record *const record = mention->record;
     if (sm_is_to_be_moved(record, batch->side))
         return batch->mentions.count > 1 || sm_shared_copy(record) ? find_wait_of_move(batch, mention, wait)
                                                                    : SYNCED_MEM_OK;
@@ -398,7 +399,7 @@ static synced_mem_status follow_arrival(struct batch *batch, struct sm_fence *ar
 }
 
 /* Returns whether the contents have arrived. An open write that has begun meanwhile is not the pull's to end. */
-static bool has_arrived(const struct batch *batch, const struct sm_mention *mention, const struct synced_mem *record)
+static bool has_arrived(const struct batch *batch, const struct sm_mention *mention, const struct sm_record *record)
 {
     const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
     return mention->moves && (sm_head(record) & sm_bit(batch->side)) && gpu && gpu->writes == mention->writes;
@@ -406,7 +407,7 @@ static bool has_arrived(const struct batch *batch, const struct sm_mention *ment
 
 /* If a part of a single object has failed, the others are taken back too. The head of a record that has more bytes by
  * now stays: another call has joined them. */
-static void leave_again(const struct batch *batch, const struct sm_mention *mention, struct synced_mem *record,
+static void leave_again(const struct batch *batch, const struct sm_mention *mention, struct sm_record *record,
                         synced_mem_status status)
 {
     const bool is_taken_back = status != SYNCED_MEM_OK && batch->count == 1;
@@ -426,11 +427,11 @@ static void reenter_records(const struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
     for (const struct sm_mention *mention = batch->mentions.list; mention < get_end_of_list(batch); mention++) {
-        struct synced_mem *const record = mention->record;
-        if (sm_lock_first(record) == SYNCED_MEM_OK) {
-            for (struct synced_mem *each = sm_first_record(record); each; each = sm_mention_next(mention, each))
+        struct sm_record *const record = mention->record;
+        if (sm_lock_record(record) == SYNCED_MEM_OK) {
+            for (struct sm_record *each = sm_first_of(record); each; each = sm_mention_next(mention, each))
                 leave_again(batch, mention, each, status);
-            sm_unlock_last(sm_root(record));
+            sm_unlock_last(sm_root_of(record));
         }
     }
     sm_detail_set(&first);

@@ -20,7 +20,7 @@ bool sm_access_needs_renewal(const struct synced_mem *mem, enum sm_side side, en
     if (!sm_is_read_only(mem, side))
         return false;
     bool writes = mode != SM_READ;
-    for (const struct synced_mem *each = sm_first_record(mem); each && !writes; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each && !writes; each = sm_next_record(mem, each))
         writes = sm_transitions[sm_head(each)][side][mode].work != SM_NOTHING;
     return writes;
 }
@@ -36,24 +36,23 @@ struct renewing {
     struct sm_stream *stream; /* the caller's; NULL: the host waits */
 };
 
-static bool is_overwritten(const struct renewing *renewing, const struct synced_mem *record)
+static bool is_overwritten(const struct renewing *renewing, const struct sm_record *record)
 {
     const struct synced_mem *const mem = renewing->transaction->mem;
     const size_t begin = sm_begin_of(record);
-    return renewing->overwrites && begin >= sm_begin_of(mem) && begin < sm_begin_of(mem) + sm_size(mem);
+    return renewing->overwrites && begin >= sm_object_begin(mem) && begin < sm_object_begin(mem) + sm_size(mem);
 }
 
 /* An overwritten object of 0 bytes has no contents to keep either. */
-static bool is_kept(const struct renewing *renewing, const struct synced_mem *record)
+static bool is_kept(const struct renewing *renewing, const struct sm_record *record)
 {
-    return (sm_head(record) & sm_bit(renewing->side)) && sm_size(record) > 0 && !is_overwritten(renewing, record);
+    return (sm_head(record) & sm_bit(renewing->side)) && sm_size_of(record) > 0 && !is_overwritten(renewing, record);
 }
 
 static size_t count_kept_records(const struct renewing *renewing)
 {
     size_t count = 0;
-    for (const struct synced_mem *each = sm_first_record(renewing->owner); each;
-         each = sm_next_record(renewing->owner, each))
+    for (struct sm_record *each = sm_first_record(renewing->owner); each; each = sm_next_record(renewing->owner, each))
         count += is_kept(renewing, each);
     return count;
 }
@@ -61,7 +60,7 @@ static size_t count_kept_records(const struct renewing *renewing)
 /* Finds the wait for contents that the host copies. Returns why contents were lost. */
 static synced_mem_status find_arrival(const struct renewing *renewing, struct sm_fence **wait)
 {
-    for (const struct synced_mem *each = sm_first_record(renewing->owner); each && !*wait;
+    for (struct sm_record *each = sm_first_record(renewing->owner); each && !*wait;
          each = sm_next_record(renewing->owner, each)) {
         if (!is_kept(renewing, each))
             continue;
@@ -76,19 +75,18 @@ static synced_mem_status find_arrival(const struct renewing *renewing, struct sm
 /* Copies the contents of an undivided object. */
 static void copy_on_host(const struct renewing *renewing, const struct sm_copy *from, const struct sm_copy *to)
 {
-    if (is_kept(renewing, renewing->owner))
+    if (is_kept(renewing, sm_own_record(renewing->owner)))
         memcpy(sm_copy_data(to), sm_copy_data(from), sm_size(renewing->owner));
 }
 
 static void list_kept_ranges(const struct renewing *renewing, const struct sm_copy *from, const struct sm_copy *to,
                              struct sm_host_range *ranges)
 {
-    for (const struct synced_mem *each = sm_first_record(renewing->owner); each;
-         each = sm_next_record(renewing->owner, each))
+    for (struct sm_record *each = sm_first_record(renewing->owner); each; each = sm_next_record(renewing->owner, each))
         if (is_kept(renewing, each))
             *ranges++ = (struct sm_host_range){.to = (char *)sm_copy_data(to) + sm_begin_of(each),
                                                .from = (const char *)sm_copy_data(from) + sm_begin_of(each),
-                                               .size = sm_size(each)};
+                                               .size = sm_size_of(each)};
 }
 
 /* Makes a transfer of all contents that are kept. NULL: the system has no memory. */
@@ -111,7 +109,7 @@ static synced_mem_status enter_reads(const struct renewing *renewing, struct sm_
 {
     struct sm_use *earlier = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    for (const struct synced_mem *each = sm_first_record(renewing->owner); each && status == SYNCED_MEM_OK;
+    for (struct sm_record *each = sm_first_record(renewing->owner); each && status == SYNCED_MEM_OK;
          each = sm_next_record(renewing->owner, each)) {
         if (!is_kept(renewing, each))
             continue;
@@ -154,8 +152,7 @@ static synced_mem_status order_after_pieces(const struct renewing *renewing, str
 {
     if (!sm_is_divided(renewing->owner))
         return SYNCED_MEM_OK;
-    for (const struct synced_mem *each = sm_first_record(renewing->owner); each;
-         each = sm_next_record(renewing->owner, each))
+    for (struct sm_record *each = sm_first_record(renewing->owner); each; each = sm_next_record(renewing->owner, each))
         if (is_kept(renewing, each))
             SM_TRY(sm_inflight_order(sm_copy_of(each, SM_GPU), false, stream));
     return SYNCED_MEM_OK;
@@ -273,9 +270,9 @@ static synced_mem_status prepare_renewal(const struct renewing *renewing, struct
 static void take_over_counts(const struct synced_mem *owner, enum sm_side side, struct sm_copy *to,
                              struct sm_copy *parts)
 {
-    to->given = sm_copy_of(owner, side)->given;
-    for (const struct synced_mem *each = owner->at.first; each && parts; each = each->beside.after) {
-        const struct sm_copy *const part = sm_copy_of(each, side);
+    to->given = sm_copy_of(sm_own_record(owner), side)->given;
+    for (const struct sm_piece *each = owner->at.first; each && parts; each = each->after) {
+        const struct sm_copy *const part = sm_copy_of(&each->record, side);
         parts->given = part ? part->given : to->given;
         parts = parts->next;
     }
@@ -285,7 +282,7 @@ static synced_mem_status put_renewal(const struct renewing *renewing)
 {
     struct synced_mem *const owner = renewing->owner;
     struct sm_renewal *const renewal = &renewing->transaction->renewal;
-    struct sm_copy *const from = sm_copy_of(owner, renewing->side);
+    struct sm_copy *const from = sm_copy_of(sm_own_record(owner), renewing->side);
     struct sm_copy *parts = NULL;
     if (sm_is_divided(owner)) {
         SM_TRY(sm_gather_parts(owner, renewing->side));
@@ -297,11 +294,11 @@ static synced_mem_status put_renewal(const struct renewing *renewing)
     if (parts)
         sm_drop_parts(owner, renewing->side);
     sm_detach_copy_of(renewing->transaction, owner, renewing->side);
-    sm_put_copy(owner, renewing->side, renewal->copy);
+    sm_put_copy(sm_own_record(owner), renewing->side, renewal->copy);
     if (parts)
         sm_put_parts(owner, renewing->side, parts);
     *renewal = (struct sm_renewal){.copy = NULL};
-    for (struct synced_mem *each = sm_first_record(owner); each; each = sm_next_record(owner, each))
+    for (struct sm_record *each = sm_first_record(owner); each; each = sm_next_record(owner, each))
         sm_publish(each);
     return SYNCED_MEM_OK;
 }
@@ -318,7 +315,7 @@ synced_mem_status sm_renew(struct sm_transaction *transaction, enum sm_side side
     if (!sm_is_read_only(transaction->mem, side))
         return SYNCED_MEM_OK;
     SM_TRY(sm_check_not_exported(renewing.owner, side));
-    struct sm_copy *const from = sm_copy_of(renewing.owner, side);
+    struct sm_copy *const from = sm_copy_of(sm_own_record(renewing.owner), side);
     begin_renewal(transaction, from);
     SM_TRY(prepare_renewal(&renewing, from, wait));
     if (!*wait)

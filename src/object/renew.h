@@ -17,7 +17,7 @@
 /* Returns whether the object's memory on the side is read-only. With the lock held, as all functions but the last. */
 static inline bool sm_is_read_only(const struct synced_mem *mem, enum sm_side side)
 {
-    const struct sm_copy *const memory = sm_copy_of(sm_owner(mem), side);
+    const struct sm_copy *const memory = sm_copy_of(sm_own_record(sm_owner(mem)), side);
     return memory && memory->read_only;
 }
 

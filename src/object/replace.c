@@ -36,14 +36,14 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
 /* ---- Releasing one side ---- */
 
 /* Finds the wait for a record's contents on the other side, if this side is the last that has them. */
-static synced_mem_status find_arrival_of_record(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+static synced_mem_status find_arrival_of_record(struct sm_record *record, enum sm_side side, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
-    if (sm_head(mem) == sm_bit(side))
-        status = sm_fetch(mem, sm_other(side), SM_MOVE, NULL, wait);
-    if (status == SYNCED_MEM_OK && !*wait && sm_head(mem) == SYNCED_MEM_SYNCED)
-        *wait = sm_inflight_blocker(sm_copy_of(mem, sm_other(side)), false);
+    if (sm_head(record) == sm_bit(side))
+        status = sm_fetch(record, sm_other(side), SM_MOVE, NULL, wait);
+    if (status == SYNCED_MEM_OK && !*wait && sm_head(record) == SYNCED_MEM_SYNCED)
+        *wait = sm_inflight_blocker(sm_copy_of(record, sm_other(side)), false);
     return status;
 }
 
@@ -53,7 +53,7 @@ static synced_mem_status find_next_arrival(struct sm_transaction *transaction, e
     const struct synced_mem *const mem = transaction->mem;
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
-    for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
+    for (struct sm_record *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each)) {
         const bool is_alone = sm_head(each) == sm_bit(side);
         if (is_alone)
@@ -70,9 +70,9 @@ static synced_mem_status find_next_arrival(struct sm_transaction *transaction, e
 static synced_mem_status make_dispensable(struct sm_transaction *transaction, enum sm_side side)
 {
     struct synced_mem *const mem = transaction->mem;
-    while (sm_copy_of(mem, side)) {
+    while (sm_copy_of(sm_own_record(mem), side)) {
         struct sm_fence *wait;
-        SM_TRY(sm_shared_copy(mem) ? SYNCED_MEM_OK : sm_check_not_exported(mem, side));
+        SM_TRY(sm_shared_copy(sm_own_record(mem)) ? SYNCED_MEM_OK : sm_check_not_exported(mem, side));
         synced_mem_status status = find_next_arrival(transaction, side, &wait);
         const bool arriving = wait != NULL;
         if (status == SYNCED_MEM_OK && !wait)
@@ -92,7 +92,7 @@ static synced_mem_status make_dispensable(struct sm_transaction *transaction, en
 static void give_up_side(struct sm_transaction *transaction, enum sm_side side)
 {
     struct synced_mem *const mem = transaction->mem;
-    if (sm_shared_copy(mem))
+    if (sm_shared_copy(sm_own_record(mem)))
         return;
     if (sm_is_divided(mem))
         sm_drop_parts(mem, side);
@@ -104,10 +104,10 @@ static synced_mem_status release_side_once(struct synced_mem *mem, enum sm_side 
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
     synced_mem_status status = make_dispensable(&transaction, side);
-    if (status == SYNCED_MEM_OK && sm_is_divided(mem) && !sm_shared_copy(mem))
+    if (status == SYNCED_MEM_OK && sm_is_divided(mem) && !sm_shared_copy(sm_own_record(mem)))
         status = sm_gather_parts(mem, side);
     if (status == SYNCED_MEM_OK) {
-        for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
             sm_close_write(each);
             sm_set_head(each, sm_head(each) & ~sm_bit(side));
             sm_count_valid(each); /* the other side alone has the contents now */
@@ -144,7 +144,7 @@ static synced_mem_status release_copies(struct sm_transaction *transaction)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         SM_TRY(sm_check_not_exported(mem, side));
     SM_TRY(sm_is_divided(mem) ? gather_all_parts(mem) : SYNCED_MEM_OK);
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_close_write(each);
         sm_set_head(each, SYNCED_MEM_UNINITIALIZED);
     }
@@ -169,7 +169,7 @@ synced_mem_status sm_release_memory(struct synced_mem *mem)
  * be given up. */
 static bool owns_memory(const struct synced_mem *mem, enum sm_side side, const struct sm_copy *incoming)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), side);
     if (!copy || copy->source == SYNCED_MEM_SOURCE_BORROWED)
         return false;
     const uintptr_t into = (uintptr_t)sm_copy_data(incoming) - (uintptr_t)copy->base;
@@ -179,7 +179,7 @@ static bool owns_memory(const struct synced_mem *mem, enum sm_side side, const s
 /* Counts this call on incoming memory, as on the memory that it replaces. */
 static void count_on_incoming(const struct synced_mem *mem, struct sm_copy *incoming)
 {
-    unsigned *const latest = sm_is_divided(mem) ? &mem->at.first->given : &incoming->given;
+    unsigned *const latest = sm_is_divided(mem) ? &sm_division_of(mem)->given : &incoming->given;
     *latest = incoming->given = sm_copy_next_given(*latest > incoming->given ? *latest : incoming->given);
 }
 
@@ -233,7 +233,7 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
             count_on_incoming(mem, incoming[side]);
     if (sm_is_divided(mem))
         SM_TRY(prepare_parts(mem, going, incoming, parts));
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_close_write(each);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         if (!going[side])
@@ -241,14 +241,14 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
         if (sm_is_divided(mem))
             sm_drop_parts(mem, side);
         sm_detach_copy(transaction, side);
-        sm_put_copy(mem, side, incoming[side]);
+        sm_put_copy(sm_own_record(mem), side, incoming[side]);
         if (parts[side])
             sm_put_parts(mem, side, parts[side]);
         head |= sm_bit(side);
     }
     if (incoming[SM_GPU])
         sm_put_device(mem, incoming[SM_GPU]->device);
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_set_head(each, head);
     return SYNCED_MEM_OK;
 }

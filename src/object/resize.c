@@ -22,7 +22,7 @@
 /* Read-only memory has no room for new bytes, which are zeros. */
 static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t size)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), side);
     return copy && sm_copy_capacity(copy) >= size && (!copy->read_only || size <= sm_size(mem));
 }
 
@@ -30,7 +30,7 @@ static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t siz
 static unsigned get_sides(const struct synced_mem *mem)
 {
     struct sm_heads heads = SM_NO_HEADS;
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_add_head(&heads, sm_head(each));
     return heads.all;
 }
@@ -38,7 +38,7 @@ static unsigned get_sides(const struct synced_mem *mem)
 /* Makes a root, whose parts' work is gathered, undivided for good: nothing can fail any more. */
 static void become_whole(struct synced_mem *mem, unsigned head)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_close_write(each);
         if (sm_is_divided(mem))
             sm_set_head(each, head);
@@ -54,9 +54,9 @@ static void set_size(struct sm_transaction *transaction, size_t size, unsigned h
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (!has_room(mem, side, size))
             sm_detach_copy(transaction, side);
-    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
-    sm_set_head(mem, head);
-    sm_count_valid(mem);
+    atomic_store_explicit(&mem->record.size, size, memory_order_relaxed);
+    sm_set_head(sm_own_record(mem), head);
+    sm_count_valid(sm_own_record(mem));
 }
 
 /* Larger memory for a copy's contents, which is not the object's yet. Borrowed memory is read out before it is handed
@@ -109,12 +109,12 @@ static synced_mem_status grow_host(struct sm_transaction *transaction, size_t si
     struct sm_copy *larger = take_empty_copy(growth, SM_CPU);
     const bool zeroed = !larger;
     SM_TRY(larger ? SYNCED_MEM_OK : sm_obtain_host(mem, size, true, &larger));
-    memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(mem, SM_CPU)), sm_size(mem));
+    memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(sm_own_record(mem), SM_CPU)), sm_size(mem));
     if (!zeroed)
         memset((char *)sm_copy_data(larger) + sm_size(mem), 0, size - sm_size(mem));
     become_whole(mem, get_sides(mem));
     sm_detach_copy(transaction, SM_CPU);
-    sm_put_copy(mem, SM_CPU, larger);
+    sm_put_copy(sm_own_record(mem), SM_CPU, larger);
     return SYNCED_MEM_OK;
 }
 
@@ -122,7 +122,7 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
                                       struct sm_stream *stream)
 {
     struct sm_transfer transfer = {
-        .direction = SM_D2D, .to = larger, .from = sm_copy_of(mem, SM_GPU), .size = sm_size(mem)};
+        .direction = SM_D2D, .to = larger, .from = sm_copy_of(sm_own_record(mem), SM_GPU), .size = sm_size(mem)};
     synced_mem_status status = sm_transfer_queue(&transfer, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_enter(&transfer, 1, stream);
@@ -154,7 +154,7 @@ static synced_mem_status transfer_to_larger(struct synced_mem *mem, size_t size,
 static uint64_t get_writes(const struct synced_mem *mem)
 {
     uint64_t writes = 0;
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         writes = sm_hash(writes ^ sm_begin_of(each)) ^ sm_copy_of(each, SM_GPU)->writes;
     return writes;
 }
@@ -166,7 +166,7 @@ static synced_mem_status enter_growth(const struct synced_mem *mem, const struct
     struct sm_fence *const fence = growth->larger->write;
     struct sm_use *earlier = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    for (struct synced_mem *each = sm_first_record(mem); fence && each && status == SYNCED_MEM_OK;
+    for (struct sm_record *each = sm_first_record(mem); fence && each && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each)) {
         struct sm_use *const use = sm_inflight_reserve();
         if (use)
@@ -182,7 +182,7 @@ static synced_mem_status grow_device(struct sm_transaction *transaction, size_t 
                                      struct sm_fence **wait)
 {
     struct synced_mem *const mem = transaction->mem;
-    struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
+    struct sm_copy *const from = sm_copy_of(sm_own_record(mem), SM_GPU);
     synced_mem_status status = SYNCED_MEM_OK;
     if (growth->from != from || growth->writes != get_writes(mem) || growth->size != sm_size(mem)) {
         /* The earlier copy is stale, but its memory serves for another try. */
@@ -203,7 +203,7 @@ static synced_mem_status grow_device(struct sm_transaction *transaction, size_t 
         return status;
     become_whole(mem, get_sides(mem));
     sm_detach_copy(transaction, SM_GPU);
-    sm_put_copy(mem, SM_GPU, growth->larger);
+    sm_put_copy(sm_own_record(mem), SM_GPU, growth->larger);
     growth->larger = NULL;
     return SYNCED_MEM_OK;
 }
@@ -220,9 +220,9 @@ static synced_mem_status grow_side(struct sm_transaction *transaction, enum sm_s
 static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
 {
     struct sm_stream *stream;
-    SM_TRY(sm_make_usable(mem, SM_GPU));
+    SM_TRY(sm_make_usable(sm_own_record(mem), SM_GPU));
     SM_TRY(sm_internal_stream_behind(sm_device(mem), SM_INTERNAL_MOVE_BEHIND, &stream));
-    return sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), size, stream);
+    return sm_transfer_fill(sm_copy_of(sm_own_record(mem), SM_GPU), 0, sm_size(mem), size, stream);
 }
 
 /* The host's part comes last: it cannot fail once the host copy may be written. */
@@ -230,10 +230,10 @@ static synced_mem_status zero_tails(struct sm_transaction *transaction, size_t s
 {
     struct synced_mem *const mem = transaction->mem;
     const synced_mem_status status = sides & sm_bit(SM_GPU) ? zero_device_tail(mem, size) : SYNCED_MEM_OK;
-    const bool done = sm_shared_copy(mem) && (sides & sm_bit(SM_GPU));
+    const bool done = sm_shared_copy(sm_own_record(mem)) && (sides & sm_bit(SM_GPU));
     if (status == SYNCED_MEM_OK && (sides & sm_bit(SM_CPU)) && !done) {
-        sm_guard_open(sm_copy_of(mem, SM_CPU));
-        memset((char *)sm_copy_data(sm_copy_of(mem, SM_CPU)) + sm_size(mem), 0, size - sm_size(mem));
+        sm_guard_open(sm_copy_of(sm_own_record(mem), SM_CPU));
+        memset((char *)sm_copy_data(sm_copy_of(sm_own_record(mem), SM_CPU)) + sm_size(mem), 0, size - sm_size(mem));
     }
     return status;
 }
@@ -245,7 +245,7 @@ static synced_mem_status zero_tails(struct sm_transaction *transaction, size_t s
  */
 static bool is_host_work(const struct synced_mem *mem, size_t size)
 {
-    const struct sm_copy *const shared = sm_shared_copy(mem);
+    const struct sm_copy *const shared = sm_shared_copy(sm_own_record(mem));
     const unsigned head = get_sides(mem);
     if (shared && !has_room(mem, SM_CPU, size) && shared->source == SYNCED_MEM_SOURCE_MAPPED)
         return head != SYNCED_MEM_UNINITIALIZED;
@@ -279,7 +279,7 @@ static synced_mem_status grow_object(struct sm_transaction *transaction, size_t 
 /* ---- Waits ---- */
 
 /* Returns whether a record is valid on the host whatever the device does. */
-static bool is_safe(const struct synced_mem *record)
+static bool is_safe(const struct sm_record *record)
 {
     return (sm_head(record) & sm_bit(SM_CPU)) && !sm_is_lost(record);
 }
@@ -289,9 +289,9 @@ static bool is_safe(const struct synced_mem *record)
 static synced_mem_status find_side_wait(const struct synced_mem *mem, enum sm_side side, bool conflicting,
                                         struct sm_fence **wait)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each)) {
         const synced_mem_status status = sm_inflight_settle(sm_copy_of(each, side), conflicting, NULL);
-        if (status != SYNCED_MEM_OK && !(status == SYNCED_MEM_ERR_DEVICE_LOST && each != mem && is_safe(each)))
+        if (status != SYNCED_MEM_OK && !(status == SYNCED_MEM_ERR_DEVICE_LOST && sm_is_divided(mem) && is_safe(each)))
             return status;
         *wait = sm_inflight_blocker(sm_copy_of(each, side), conflicting);
     }
@@ -301,7 +301,7 @@ static synced_mem_status find_side_wait(const struct synced_mem *mem, enum sm_si
 /* Returns the side that gets the contents of parts with different heads. */
 static enum sm_side choose_side(const struct synced_mem *mem)
 {
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         if (sm_head(each) == SYNCED_MEM_AT_CPU)
             return SM_CPU;
     return SM_GPU;
@@ -354,8 +354,8 @@ static synced_mem_status find_resize_wait(struct sm_transaction *transaction, si
     for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)
         if (!has_room(mem, side, size))
             SM_TRY(sm_find_wait_of_borrowed(mem, side, wait));
-    if (!*wait && growing && !sm_is_divided(mem) && (sm_head(mem) & sm_bit(SM_GPU)))
-        *wait = sm_inflight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
+    if (!*wait && growing && !sm_is_divided(mem) && (sm_head(sm_own_record(mem)) & sm_bit(SM_GPU)))
+        *wait = sm_inflight_unqueued(sm_copy_of(sm_own_record(mem), SM_GPU), has_room(mem, SM_GPU, size));
     return *wait || !growing || !is_host_work(mem, size) ? SYNCED_MEM_OK : find_side_wait(mem, SM_CPU, true, wait);
 }
 
@@ -375,7 +375,8 @@ static synced_mem_status wait_for_other_calls(struct synced_mem *mem)
     sm_unlock_object(mem);
     sm_kept_wait(seen);
     sm_lock_object(mem);
-    sm_drop_lost(mem);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_drop_lost(each);
     return SYNCED_MEM_OK;
 }
 
@@ -403,8 +404,8 @@ static bool is_survivable(const struct synced_mem *mem, size_t size, bool keep)
 {
     bool survivable = true;
     if (!sm_is_divided(mem))
-        return !keep || size <= sm_size(mem) || !sm_is_lost(mem);
-    for (struct synced_mem *each = sm_first_record(mem); each && keep && survivable; each = sm_next_record(mem, each))
+        return !keep || size <= sm_size(mem) || !sm_is_lost(sm_own_record(mem));
+    for (struct sm_record *each = sm_first_record(mem); each && keep && survivable; each = sm_next_record(mem, each))
         survivable = is_safe(each);
     return survivable;
 }
@@ -439,7 +440,7 @@ static synced_mem_status resize_object(struct sm_transaction *transaction, size_
 static synced_mem_status enter_joined(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     SM_TRY(sm_lock_first(mem));
-    if (sm_is_divided(mem) && mem->holders == 0) {
+    if (sm_is_divided(mem) && mem->record.holders == 0) {
         sm_join_records(mem);
         sm_undivide(mem);
     }

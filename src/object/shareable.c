@@ -26,7 +26,7 @@ static struct {
 /* In a forked child whose parent used no GPU. All objects are whole. */
 static void withdraw_object(struct synced_mem *mem)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_set_head(each, SYNCED_MEM_UNINITIALIZED);
         sm_publish(each);
     }
@@ -126,7 +126,7 @@ synced_mem_status sm_sharing_begin(struct synced_mem *mem, struct sm_shared_memo
     sharing->turn = turn;
     sharing->received = turn == SM_TURN_NONE;
     atomic_init(&sharing->shares, sharing->received);
-    sm_put_copy(mem, SM_CPU, host);
+    sm_put_copy(sm_own_record(mem), SM_CPU, host);
     mem->extras->sharing = sharing;
     add_sharing(sharing);
     return SYNCED_MEM_OK;
@@ -322,7 +322,7 @@ static synced_mem_status make_memory(struct sm_sharing *sharing, int device, voi
 
 void sm_shareable_pin(struct sm_sharing *sharing, int device)
 {
-    struct sm_copy *const host = sm_copy_of(sharing->mem, SM_CPU);
+    struct sm_copy *const host = sm_copy_of(sm_own_record(sharing->mem), SM_CPU);
     if (host->pin_held || sharing->pin_tried)
         return;
     const struct sm_detail first = sm_detail_get();
@@ -357,12 +357,12 @@ synced_mem_status sm_shareable_attach_device(struct sm_sharing *sharing)
     struct synced_mem *const mem = sharing->mem;
     struct sm_copy *copy;
     int device;
-    if (sm_copy_of(mem, SM_GPU))
+    if (sm_copy_of(sm_own_record(mem), SM_GPU))
         return SYNCED_MEM_OK;
     SM_TRY(sm_shareable_find_device(sharing));
     SM_TRY(sm_device_resolve(sm_device(mem), &device));
     SM_TRY(sm_shareable_obtain_device(mem, device, &copy));
-    sm_put_copy(mem, SM_GPU, copy);
+    sm_put_copy(sm_own_record(mem), SM_GPU, copy);
     sm_put_device(mem, device);
     return SYNCED_MEM_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * The records of an object. An undivided object is its own and only record. A view, and a divided root, consists of
+ * The records of an object. An undivided object has its own record alone. A view, and a divided root, has those of its
  * pieces. All functions need the root's lock.
  */
 #ifndef SM_SPAN_H
@@ -7,56 +7,69 @@
 
 #include "object/object.h"
 
-/* Returns where an object or a record begins, in bytes of its root. */
-static inline size_t sm_begin_of(const struct synced_mem *mem)
+/* Returns where a record begins, in bytes of the object that has its memory. */
+static inline size_t sm_begin_of(const struct sm_record *record)
 {
-    if (mem->kind == SM_PIECE)
-        return mem->offset;
+    return record->kind == SM_PIECE ? sm_piece_of(record)->offset : 0;
+}
+
+/* Returns where an object begins, in bytes of the object that has its memory. */
+static inline size_t sm_object_begin(const struct synced_mem *mem)
+{
     return mem->at.first ? mem->at.first->offset : 0;
 }
 
-/* Returns the first record of an object. The record of a record is itself. */
-static inline struct synced_mem *sm_first_record(const struct synced_mem *mem)
+static inline struct synced_mem *sm_root_of(const struct sm_record *record)
 {
-    return sm_is_divided(mem) ? mem->at.first : (struct synced_mem *)(uintptr_t)mem;
+    return record->kind == SM_PIECE ? sm_piece_of(record)->root : sm_root(sm_owner_of(record));
+}
+
+static inline struct sm_record *sm_first_record(const struct synced_mem *mem)
+{
+    return mem->at.first ? &mem->at.first->record : sm_own_record(mem);
+}
+
+/* Returns the next record that begins before end, in bytes of the root; NULL: there is none. */
+static inline struct sm_record *sm_next_before(const struct sm_record *record, size_t end)
+{
+    struct sm_piece *const next = record->kind == SM_PIECE ? sm_piece_of(record)->after : NULL;
+    return next && next->offset < end ? &next->record : NULL;
 }
 
 /* Returns the record of the object that follows this one; NULL: there is none. */
-static inline struct synced_mem *sm_next_record(const struct synced_mem *mem, const struct synced_mem *record)
+static inline struct sm_record *sm_next_record(const struct synced_mem *mem, const struct sm_record *record)
 {
-    struct synced_mem *const next = record != mem ? record->beside.after : NULL;
-    return next && next->offset < sm_begin_of(mem) + sm_size(mem) ? next : NULL;
+    return sm_next_before(record, sm_object_begin(mem) + sm_size(mem));
 }
 
-/* Views may cut a record that a call keeps while nothing is locked. Returns the next record that begins before end; NULL:
- * there is none. */
-static inline struct synced_mem *sm_next_before(const struct synced_mem *record, size_t end)
+/* While a call that keeps a record has nothing locked, other calls may divide its object or cut the piece. Returns the
+ * record that has the first of its bytes now. */
+static inline struct sm_record *sm_first_of(struct sm_record *record)
 {
-    struct synced_mem *const next = record->kind == SM_PIECE ? record->beside.after : NULL;
-    return next && next->offset < end ? next : NULL;
+    return record->kind == SM_PIECE ? record : sm_first_record(sm_owner_of(record));
 }
 
 /* Returns whether the record has contents on the other side alone. */
-static inline bool sm_is_to_be_moved(const struct synced_mem *record, enum sm_side side)
+static inline bool sm_is_to_be_moved(const struct sm_record *record, enum sm_side side)
 {
     return sm_head(record) == sm_bit(sm_other(side));
 }
 
 /* Counts a call that counts on the contents of the record's side: it gave out the pointer, or brought the contents. Of
  * two pieces of a root, the one that was counted later has the larger count. So it can be told after a join. */
-static inline void sm_count_given(const struct synced_mem *record, enum sm_side side)
+static inline void sm_count_given(const struct sm_record *record, enum sm_side side)
 {
     struct sm_copy *const copy = sm_copy_of(record, side);
     if (record->kind != SM_PIECE) {
         copy->given = sm_copy_next_given(copy->given);
         return;
     }
-    unsigned *const latest = &record->root->at.first->given;
+    unsigned *const latest = &sm_division_of(sm_piece_of(record)->root)->given;
     *latest = copy->given = sm_copy_next_given(*latest > copy->given ? *latest : copy->given);
 }
 
 /* Counts a call that counts on all valid sides of the record. */
-static inline void sm_count_valid(const struct synced_mem *record)
+static inline void sm_count_valid(const struct sm_record *record)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_head(record) & sm_bit(side))
@@ -66,7 +79,7 @@ static inline void sm_count_valid(const struct synced_mem *record)
 /* Returns whether the object has one record. */
 static inline bool sm_has_one_record(const struct synced_mem *mem)
 {
-    return !sm_is_divided(mem) || sm_size(mem->at.first) == sm_size(mem);
+    return !mem->at.first || sm_size_of(&mem->at.first->record) == sm_size(mem);
 }
 
 /* The heads of several records: the bits that all have, and those that any has. */

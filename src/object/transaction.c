@@ -15,74 +15,77 @@
 
 /* ---- The head ---- */
 
-static bool is_record_valid(const struct synced_mem *record)
+static bool is_record_valid(const struct sm_record *record)
 {
     const unsigned head = sm_head(record);
     const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         const struct sm_copy *const copy = sm_copy_of(record, side);
-        if ((head & sm_bit(side)) && (!copy || sm_copy_capacity(copy) < sm_size(record)))
+        if ((head & sm_bit(side)) && (!copy || sm_copy_capacity(copy) < sm_size_of(record)))
             return false;
         if (sm_bits_of(record, side) != sm_bit(side) && sm_copy_of(record, sm_other(side)) != copy)
             return false;
     }
-    if (gpu && (gpu->device < 0 || gpu->device != sm_device(record)))
+    if (gpu && (gpu->device < 0 || gpu->device != sm_device(sm_owner_of(record))))
         return false;
     return sm_publication_is_valid(record);
 }
 
 bool sm_object_is_valid(const struct synced_mem *mem)
 {
-    bool valid = mem->kind != SM_WHOLE || !sm_is_divided(mem) || sm_pieces_are_valid(mem);
-    for (const struct synced_mem *each = sm_first_record(mem); each && valid; each = sm_next_record(mem, each))
+    bool valid = mem->record.kind != SM_WHOLE || !sm_is_divided(mem) || sm_pieces_are_valid(mem);
+    for (struct sm_record *each = sm_first_record(mem); each && valid; each = sm_next_record(mem, each))
         valid = is_record_valid(each);
     return valid;
 }
 
 void sm_note_wanted_object(const struct synced_mem *mem)
 {
+    sm_caller.subject = sm_subject_of(mem);
+}
+
+void sm_note_wanted_record(const struct sm_record *record)
+{
     struct sm_subject *const subject = &sm_caller.subject;
-    const struct synced_mem *const root = sm_root(mem);
-    if (mem->kind != SM_PIECE)
-        *subject = sm_subject_of(mem);
-    else if (subject->object != root && subject->root != root)
-        *subject = sm_subject_of(root);
-    subject->is_part = mem->kind != SM_WHOLE;
-    subject->offset = sm_begin_of(mem);
+    const struct synced_mem *const owner = sm_owner_of(record);
+    if (record->kind != SM_PIECE || (subject->object != owner && subject->root != owner))
+        *subject = sm_subject_of(owner);
+    subject->is_part = record->kind == SM_PIECE || owner->record.kind == SM_VIEW;
+    subject->offset = sm_begin_of(record);
 }
 
 /* A trace has roots and the bytes of their parts, not pieces. */
-static void trace_head(const struct synced_mem *record, unsigned head)
+static void trace_head(const struct sm_record *record, unsigned head)
 {
-    sm_trace_head(&(struct sm_trace_head){.subject = sm_subject_of(sm_owner(record)),
+    sm_trace_head(&(struct sm_trace_head){.subject = sm_subject_of(sm_owner_of(record)),
                                           .before = sm_head(record),
                                           .after = head,
                                           .part = record->kind == SM_PIECE,
                                           .offset = sm_begin_of(record),
-                                          .bytes = sm_size(record)});
+                                          .bytes = sm_size_of(record)});
 }
 
 /* A copy without the contents has none arriving. */
-static void forget_arrivals(struct synced_mem *mem, unsigned head)
+static void forget_arrivals(const struct sm_record *record, unsigned head)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_is_arriving(mem, side) && !(head & sm_bits_of(mem, side)))
-            sm_copy_of(mem, side)->arriving = false;
+        if (sm_is_arriving(record, side) && !(head & sm_bits_of(record, side)))
+            sm_copy_of(record, side)->arriving = false;
 }
 
-void sm_set_head(struct synced_mem *mem, unsigned head)
+void sm_set_head(struct sm_record *record, unsigned head)
 {
     if (sm_trace_on())
-        trace_head(mem, head);
+        trace_head(record, head);
     if (head != SYNCED_MEM_SYNCED)
-        forget_arrivals(mem, head);
-    atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
+        forget_arrivals(record, head);
+    atomic_store_explicit(&record->head, (unsigned char)head, memory_order_relaxed);
 }
 
 unsigned sm_read_head(const struct synced_mem *mem)
 {
     struct synced_mem *const locked = (struct synced_mem *)(uintptr_t)mem;
-    unsigned head = sm_head(mem);
+    unsigned head = sm_head(&mem->record);
     if (head != SM_HEAD_OF_PIECES)
         return head;
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
@@ -98,15 +101,27 @@ void sm_object_init(struct synced_mem *mem)
     sm_mutex_init(&mem->lock);
     mem->generation = sm_process_generation();
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sm_put_copy(mem, side, NULL);
-    mem->kind = SM_WHOLE;
-    mem->holders = 0;
+        sm_put_copy(&mem->record, side, NULL);
+    mem->record.kind = SM_WHOLE;
+    mem->record.holders = 0;
     mem->at = (struct sm_position){.first = NULL};
-    atomic_store_explicit(&mem->head, SYNCED_MEM_UNINITIALIZED, memory_order_relaxed);
+    atomic_store_explicit(&mem->record.head, SYNCED_MEM_UNINITIALIZED, memory_order_relaxed);
     sm_publish_nothing(mem);
 }
 
 /* ---- The lock ---- */
+
+/* Rare work is not inlined, so that a call without it saves few registers. */
+static __attribute__((noinline)) synced_mem_status fail_forked(void)
+{
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read its "
+                                          "valid host copy, or release it");
+}
+
+static synced_mem_status check_generation(const struct synced_mem *mem)
+{
+    return mem->generation != sm_process_generation() && sm_process_lost_gpu() ? fail_forked() : SYNCED_MEM_OK;
+}
 
 void sm_lock_object(struct synced_mem *mem)
 {
@@ -124,23 +139,23 @@ void sm_unlock_last(struct synced_mem *owner)
 static void publish_records(struct synced_mem *mem)
 {
     if (!sm_is_divided(mem)) {
-        sm_publish(mem);
+        sm_publish(sm_own_record(mem));
     } else {
         sm_publish_from_piece(mem);
-        for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
             sm_publish(each);
     }
     assert(sm_object_is_valid(mem));
 }
 
-void sm_release_kept(struct synced_mem *record)
+void sm_release_kept(struct sm_record *record)
 {
-    struct synced_mem *const root = sm_owner(record);
+    struct synced_mem *const root = sm_owner_of(record);
     if (record->kind != SM_PIECE)
         return;
     sm_lock_object(root);
     sm_release_record(record);
-    if (root->holders == 0)
+    if (root->record.holders == 0)
         sm_join_records(root);
     sm_undivide(root);
     sm_unlock_last(root);
@@ -152,7 +167,7 @@ void sm_publish_object(struct synced_mem *mem)
     if (sm_is_divided(mem))
         sm_join_records(mem);
     publish_records(mem);
-    if (mem->kind == SM_WHOLE && mem->at.first)
+    if (mem->record.kind == SM_WHOLE && mem->at.first)
         sm_undivide(mem);
 }
 
@@ -161,9 +176,9 @@ void sm_publish_joined(struct synced_mem *mem)
     sm_join_records(mem);
     if (sm_has_one_record(mem) && !mem->at.hot_link) {
         sm_publish_from_piece(mem);
-        sm_publish(mem->at.first);
+        sm_publish(&mem->at.first->record);
     }
-    if (mem->kind == SM_WHOLE)
+    if (mem->record.kind == SM_WHOLE)
         sm_undivide(mem);
 }
 
@@ -174,18 +189,36 @@ void sm_unlock_object(struct synced_mem *mem)
     sm_unlock_last(root);
 }
 
+synced_mem_status sm_lock_record(struct sm_record *record)
+{
+    SM_TRY(check_generation(sm_root_of(record)));
+    sm_note_record(record);
+    sm_lock_object(sm_root_of(record));
+    return SYNCED_MEM_OK;
+}
+
+void sm_unlock_record(struct sm_record *record)
+{
+    struct synced_mem *const root = sm_root_of(record);
+    if (record->kind == SM_PIECE)
+        sm_publish(record);
+    else
+        publish_records(sm_owner_of(record));
+    sm_unlock_last(root);
+}
+
 /* ---- Waiting ---- */
 
 /* Returns whether lost contents stay marked as lost. They do in an only copy on the host, whose device was lost while
  * it filled the memory. No access to the host would otherwise notice that. */
-static bool stays_lost(const struct synced_mem *mem, enum sm_side side)
+static bool stays_lost(const struct sm_record *record, enum sm_side side)
 {
-    return side == SM_CPU && sm_head(mem) == SYNCED_MEM_AT_CPU && !sm_copy_is_shared(sm_copy_of(mem, side));
+    return side == SM_CPU && sm_head(record) == SYNCED_MEM_AT_CPU && !sm_copy_is_shared(sm_copy_of(record, side));
 }
 
-bool sm_is_lost(const struct synced_mem *mem)
+bool sm_is_lost(const struct sm_record *record)
 {
-    return stays_lost(mem, SM_CPU) && sm_inflight_lost(sm_copy_of(mem, SM_CPU));
+    return stays_lost(record, SM_CPU) && sm_inflight_lost(sm_copy_of(record, SM_CPU));
 }
 
 /* Returns whether contents never arrived on a device that may still work: another device was lost that brought them, or
@@ -208,33 +241,28 @@ static bool has_failed_to_arrive(const struct sm_copy *copy, enum sm_side side, 
  * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
  * the host's bit, as the host's side comes first. A transfer from another object can fail although the device of the
  * memory works. Then no copy is valid. */
-static __attribute__((noinline)) void drop_lost_of_record(struct synced_mem *mem, struct sm_fence **lost)
+void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        struct sm_copy *const copy = sm_copy_of(mem, side);
+        struct sm_copy *const copy = sm_copy_of(record, side);
         struct sm_fence *const arrival = copy && copy->arriving ? sm_inflight_lost(copy) : NULL;
         if (arrival) {
             if (lost && !*lost)
                 *lost = sm_fence_hold(arrival);
-            copy->arriving = stays_lost(mem, side);
+            copy->arriving = stays_lost(record, side);
             if (has_failed_to_arrive(copy, side, arrival))
-                sm_set_head(mem, sm_head(mem) & ~sm_bits_of(mem, side));
-            else if (sm_head(mem) & ~sm_bit(side))
-                sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
+                sm_set_head(record, sm_head(record) & ~sm_bits_of(record, side));
+            else if (sm_head(record) & ~sm_bit(side))
+                sm_set_head(record, sm_head(record) & ~sm_bit(side));
         }
     }
 }
 
 static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         if (sm_is_arriving(each, SM_CPU) || sm_is_arriving(each, SM_GPU))
-            drop_lost_of_record(each, lost);
-}
-
-void sm_drop_lost(struct synced_mem *mem)
-{
-    drop_lost_contents(mem, NULL);
+            sm_drop_arriving_if_lost(each, lost);
 }
 
 synced_mem_status sm_wait_for_all_unlocked(struct synced_mem *mem, struct sm_waits *waits, bool until_queued,
@@ -259,15 +287,15 @@ synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fenc
 /* ---- Calls ---- */
 
 /* A piece without a copy has the count that its part will inherit. */
-static unsigned count_given(const struct synced_mem *record, enum sm_side side)
+static unsigned count_given(const struct sm_record *record, enum sm_side side)
 {
     const struct sm_copy *copy = sm_copy_of(record, side);
     if (!copy && record->kind == SM_PIECE)
-        copy = sm_copy_of(record->root, side);
+        copy = sm_copy_of(sm_own_record(sm_owner_of(record)), side);
     return copy ? copy->given : 0;
 }
 
-struct sm_before sm_state_of(const struct synced_mem *record)
+struct sm_before sm_state_of(const struct sm_record *record)
 {
     return (struct sm_before){.offset = sm_begin_of(record),
                               .head = sm_head(record),
@@ -277,7 +305,7 @@ struct sm_before sm_state_of(const struct synced_mem *record)
 static size_t count_records(const struct synced_mem *mem)
 {
     size_t count = 0;
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         count++;
     return count;
 }
@@ -291,7 +319,7 @@ static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct s
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the state of %zu parts",
                        transaction->records);
     struct sm_before *before = transaction->every;
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         *before++ = sm_state_of(each);
     return SYNCED_MEM_OK;
 }
@@ -306,17 +334,9 @@ static synced_mem_status note_states(struct sm_transaction *transaction)
     return SYNCED_MEM_OK;
 }
 
-/* Rare work is not inlined, so that a call without it saves few registers. */
-static __attribute__((noinline)) synced_mem_status fail_forked(void)
-{
-    return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read its "
-                                          "valid host copy, or release it");
-}
-
 synced_mem_status sm_check_first(const struct synced_mem *mem)
 {
-    if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
-        return fail_forked();
+    SM_TRY(check_generation(mem));
     sm_note_object(mem);
     return SYNCED_MEM_OK;
 }
@@ -364,7 +384,7 @@ static bool is_uncounted(unsigned before, unsigned now)
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
  * before still has them. A side stays valid if another thread's call has given out its pointer or brought its contents
  * meanwhile. Without copy threads nobody would work on a transfer that no head counts on, so it is cancelled. */
-static void restore_head(struct synced_mem *record, const struct sm_before *before)
+static void restore_head(struct sm_record *record, const struct sm_before *before)
 {
     unsigned head = sm_head(record);
     const bool still = (head & before->head) == before->head;
@@ -380,10 +400,10 @@ static void restore_head(struct synced_mem *record, const struct sm_before *befo
 
 /* Stores the state that the record had. Another call may have joined it from several. Returns false if these had
  * different heads: the head no longer separates bytes that were valid before, so what is valid stays valid. */
-static bool find_before(const struct synced_mem *record, const struct sm_before *before, const struct sm_before *last,
+static bool find_before(const struct sm_record *record, const struct sm_before *before, const struct sm_before *last,
                         struct sm_before *out)
 {
-    const size_t end = sm_begin_of(record) + sm_size(record);
+    const size_t end = sm_begin_of(record) + sm_size_of(record);
     bool alike = true;
     *out = *before;
     for (; before < last && before[1].offset < end; before++) {
@@ -394,26 +414,24 @@ static bool find_before(const struct synced_mem *record, const struct sm_before 
     return alike;
 }
 
-static void reopen_uses(const struct synced_mem *mem)
+static void reopen_uses_of(const struct sm_record *record)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        if (sm_copy_of(each, SM_GPU))
-            sm_inflight_reopen(sm_copy_of(each, SM_GPU));
+    if (sm_copy_of(record, SM_GPU))
+        sm_inflight_reopen(sm_copy_of(record, SM_GPU));
 }
 
-/* A record that was cut meanwhile has the state that the whole had. Device pointers that were returned earlier are
- * still good, so their uses are open again. */
-static void restore_records(const struct sm_transaction *transaction)
+static void reopen_uses(const struct synced_mem *mem)
 {
-    struct synced_mem *const mem = transaction->mem;
-    drop_lost_contents(mem, NULL);
-    if (transaction->renewal.from || !transaction->restores_nothing)
-        reopen_uses(transaction->renewal.from ? sm_owner(mem) : mem); /* a renewal settles all parts of the memory */
-    if (transaction->restores_nothing)
-        return;
-    const struct sm_before *before = transaction->every ? transaction->every : &transaction->one;
-    const struct sm_before *const last = before + transaction->records - 1;
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        reopen_uses_of(each);
+}
+
+/* Restores the heads of the records from one on to the end of the bytes that the call had. A record that was cut
+ * meanwhile has the state that the whole had. */
+static void restore_heads(struct sm_record *first, size_t end, const struct sm_before *before,
+                          const struct sm_before *last)
+{
+    for (struct sm_record *each = first; each; each = sm_next_before(each, end)) {
         while (before < last && before[1].offset <= sm_begin_of(each))
             before++;
         struct sm_before whole;
@@ -422,17 +440,39 @@ static void restore_records(const struct sm_transaction *transaction)
     }
 }
 
+/* Device pointers that were returned earlier are still good, so their uses are open again. A renewal has settled those
+ * of all parts of the memory. */
+static void restore_object(const struct sm_transaction *transaction)
+{
+    struct synced_mem *const mem = transaction->mem;
+    drop_lost_contents(mem, NULL);
+    if (transaction->renewal.from || !transaction->restores_nothing)
+        reopen_uses(transaction->renewal.from ? sm_owner(mem) : mem);
+    if (transaction->restores_nothing)
+        return;
+    const struct sm_before *const before = transaction->every ? transaction->every : &transaction->one;
+    restore_heads(sm_first_record(mem), sm_object_begin(mem) + sm_size(mem), before, before + transaction->records - 1);
+}
+
 /* A failure keeps its detail. */
 static __attribute__((noinline)) void undo_changes(const struct sm_transaction *transaction)
 {
     const struct sm_detail first = sm_detail_get();
-    restore_records(transaction);
+    restore_object(transaction);
     sm_detail_set(&first);
 }
 
-void sm_restore_record(struct synced_mem *record, const struct sm_before *before)
+/* The record of an object that was divided meanwhile stands for all pieces. */
+void sm_restore_record(struct sm_record *record, const struct sm_before *before)
 {
-    undo_changes(&(struct sm_transaction){.mem = record, .records = 1, .one = *before});
+    const struct sm_detail first = sm_detail_get();
+    const size_t end = record->kind == SM_PIECE ? sm_begin_of(record) + 1 : SIZE_MAX;
+    for (struct sm_record *each = sm_first_of(record); each; each = sm_next_before(each, end)) {
+        sm_drop_lost(each);
+        reopen_uses_of(each);
+    }
+    restore_heads(sm_first_of(record), end, before, before);
+    sm_detail_set(&first);
 }
 
 void sm_reopen_object(struct synced_mem *mem)
@@ -524,7 +564,7 @@ void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy)
 
 void sm_detach_copy_of(struct sm_transaction *transaction, struct synced_mem *owner, enum sm_side side)
 {
-    struct sm_copy *const copy = sm_take_copy(owner, side);
+    struct sm_copy *const copy = sm_take_copy(sm_own_record(owner), side);
     if (copy)
         sm_retire_later(transaction, copy);
 }

@@ -51,13 +51,20 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
 
 void sm_note_wanted_object(const struct synced_mem *mem);
+void sm_note_wanted_record(const struct sm_record *record);
 
-/* Records the object, or the piece, that the caller's function works on. After an object, a piece of its bytes says
- * only where they are. No effect while no caller is wanted. */
+/* Records the object that the caller's function works on. No effect while no caller is wanted. */
 static inline void sm_note_object(const struct synced_mem *mem)
 {
     if (sm_caller_is_wanted())
         sm_note_wanted_object(mem);
+}
+
+/* Does the same for the object of a record. If the object is noted already, adds only where the record's bytes are. */
+static inline void sm_note_record(const struct sm_record *record)
+{
+    if (sm_caller_is_wanted())
+        sm_note_wanted_record(record);
 }
 
 /* The steps of both, for calls on several objects, which may have one lock. sm_check_first() checks as sm_enter() does,
@@ -77,12 +84,17 @@ void sm_retire_detached(struct sm_transaction *transaction);
 
 /* Releases a record that a call has kept while nothing was locked (piece.h), with no lock held. Makes the root undivided
  * again if it has no views. */
-void sm_release_kept(struct synced_mem *record);
+void sm_release_kept(struct sm_record *record);
 
 /* The steps for a record without a transaction, in a call that gives up no copies. sm_state_of() notes the state, after
  * sm_drop_lost(). sm_restore_record() does what sm_end() does after a failure. */
-struct sm_before sm_state_of(const struct synced_mem *record);
-void sm_restore_record(struct synced_mem *record, const struct sm_before *before);
+struct sm_before sm_state_of(const struct sm_record *record);
+void sm_restore_record(struct sm_record *record, const struct sm_before *before);
+
+/* Take and release the lock of a record that a call has kept while nothing was locked. The second publishes all records
+ * of the object that it is in. Errors: as sm_lock_first(), in a forked child. */
+synced_mem_status sm_lock_record(struct sm_record *record);
+void sm_unlock_record(struct sm_record *record);
 
 /* Reopens the uses that a failed call has settled, with no lock held. Keeps the failure's detail. Waits only for the
  * lock. */
@@ -90,7 +102,7 @@ void sm_reopen_object(struct synced_mem *mem);
 
 /* Ends an open write that the call has settled, for a call that succeeds and allows no stream to write. No other call
  * does so: the fence may be another call's that can still fail. */
-static inline void sm_close_write(struct synced_mem *record)
+static inline void sm_close_write(const struct sm_record *record)
 {
     sm_inflight_close(sm_slot_of(record, SM_GPU));
 }
@@ -112,7 +124,7 @@ void sm_detach_copy_of(struct sm_transaction *transaction, struct synced_mem *ow
 void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy);
 
 /* Sets the head of a record. No other function changes it. A copy that loses the contents has none arriving either. */
-void sm_set_head(struct synced_mem *mem, unsigned head);
+void sm_set_head(struct sm_record *record, unsigned head);
 
 /* Releases and retakes the object's lock around work that must not run under it. The unlock publishes the pointers that
  * the hot path may return meanwhile. The caller must read the object's state again afterwards. */
@@ -130,17 +142,24 @@ synced_mem_status sm_wait_for_all_unlocked(struct synced_mem *mem, struct sm_wai
                                            bool *over);
 
 /* Returns whether contents of a record are arriving on the side. */
-static inline bool sm_is_arriving(const struct synced_mem *record, enum sm_side side)
+static inline bool sm_is_arriving(const struct sm_record *record, enum sm_side side)
 {
     return sm_slot_of(record, side)->arriving;
 }
 
-/* Takes contents that were lost on arrival out of the heads. */
-void sm_drop_lost(struct synced_mem *mem);
+/* For sm_drop_lost(). *lost: gets the fence, held, if it is NULL; or NULL. */
+void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost);
+
+/* Takes contents that were lost on arrival out of the record's head. */
+static inline void sm_drop_lost(struct sm_record *record)
+{
+    if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
+        sm_drop_arriving_if_lost(record, NULL);
+}
 
 /* Returns whether the record's host copy alone is valid and its contents are lost on arrival. An access that needs them
  * fails. */
-bool sm_is_lost(const struct synced_mem *mem);
+bool sm_is_lost(const struct sm_record *record);
 
 /* Returns the head of an object or view, from its records if it is in parts. Takes the lock for that. In a forked child
  * of a process that has used a GPU: MIXED. */

@@ -128,9 +128,9 @@ static synced_mem_status prefetch_copy(const struct sm_copy *shared, size_t size
 
 /* If nothing is queued, only sm_device_check_mapped() notices a lost device. Without it the head would count on that
  * device. */
-synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+synced_mem_status sm_unified_move(const struct sm_record *record, enum sm_side side, struct sm_stream *stream)
 {
-    struct sm_copy *const shared = sm_shared_copy(mem);
+    struct sm_copy *const shared = sm_shared_copy(record);
     synced_mem_status status = SYNCED_MEM_OK;
     if (side == SM_CPU)
         status = sm_inflight_settle(shared, false, NULL);
@@ -139,7 +139,7 @@ synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, str
     if (status == SYNCED_MEM_OK && stream)
         status = sm_inflight_order(shared, false, stream);
     if (status == SYNCED_MEM_OK && shared->source == SYNCED_MEM_SOURCE_MANAGED)
-        return prefetch_copy(shared, sm_size(mem), side == SM_CPU, stream);
+        return prefetch_copy(shared, sm_size_of(record), side == SM_CPU, stream);
     if (status == SYNCED_MEM_OK && side == SM_GPU && !stream)
         return sm_device_check_mapped(shared->device, shared->base);
     return status;

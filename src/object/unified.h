@@ -9,10 +9,10 @@
 
 #include "object/object.h"
 
-/* Returns the copy that both sides of the object share; NULL: none. */
-static inline struct sm_copy *sm_shared_copy(const struct synced_mem *mem)
+/* Returns the copy that both sides of the record share; NULL: none. */
+static inline struct sm_copy *sm_shared_copy(const struct sm_record *record)
 {
-    struct sm_copy *const copy = sm_slot_of(mem, SM_CPU);
+    struct sm_copy *const copy = sm_slot_of(record, SM_CPU);
     return sm_copy_is_shared(copy) ? copy : NULL;
 }
 
@@ -32,7 +32,7 @@ synced_mem_status sm_unified_check_user_memory(const struct synced_mem *mem);
 /* Orders the side, and the stream if not NULL, after the work that writes the contents. Prefetches managed memory in
  * the stream's order. Blocks only for work that is still queueing. ERR_DEVICE_LOST: the device was lost before that
  * work ended, or it cannot use the memory any more. */
-synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream);
+synced_mem_status sm_unified_move(const struct sm_record *record, enum sm_side side, struct sm_stream *stream);
 
 /* Fails with ERR_DEVICE_LOST if the device was lost before it had written the contents. */
 synced_mem_status sm_unified_check_contents(const struct sm_copy *shared);

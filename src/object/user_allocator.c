@@ -19,7 +19,7 @@ int sm_device_for_host(const struct synced_mem *mem)
 
 const struct sm_allocator *sm_user_allocator_wanted(const struct synced_mem *mem, enum sm_side side)
 {
-    return mem->kind == SM_PIECE || sm_copy_of(mem, side) ? NULL : sm_object_allocator(mem, side);
+    return sm_copy_of(sm_own_record(mem), side) ? NULL : sm_object_allocator(mem, side);
 }
 
 /* Other streams may use the memory only behind the work queued on this stream until now. */
@@ -61,7 +61,7 @@ synced_mem_status sm_user_allocator_obtain_unlocked(struct synced_mem *mem, cons
 static bool is_still_wanted(const struct synced_mem *mem, enum sm_side side, const struct sm_copy *copy)
 {
     const bool here = side == SM_CPU || sm_device(mem) < 0 || sm_device(mem) == copy->device;
-    return here && !sm_copy_of(mem, side) && sm_copy_capacity(copy) >= sm_size(mem);
+    return here && !sm_copy_of(sm_own_record(mem), side) && sm_copy_capacity(copy) >= sm_size(mem);
 }
 
 static void retire_copy_unlocked(struct synced_mem *mem, struct sm_copy *copy)
@@ -85,7 +85,7 @@ synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side 
         retire_copy_unlocked(mem, copy);
         return SYNCED_MEM_OK;
     }
-    sm_put_copy(mem, side, copy);
+    sm_put_copy(sm_own_record(mem), side, copy);
     if (side == SM_GPU)
         sm_put_device(mem, copy->device);
     return SYNCED_MEM_OK;

@@ -15,9 +15,9 @@ static synced_mem_status check_range(const struct synced_mem *of, size_t offset,
 }
 
 /* Stores the piece that begins at the first border. */
-static synced_mem_status hold_borders(struct synced_mem *root, size_t begin, size_t end, struct synced_mem **first)
+static synced_mem_status hold_borders(struct synced_mem *root, size_t begin, size_t end, struct sm_piece **first)
 {
-    struct synced_mem *behind;
+    struct sm_piece *behind;
     SM_TRY(sm_hold_border(root, begin, first));
     const synced_mem_status status = sm_hold_border(root, end, &behind);
     if (status != SYNCED_MEM_OK)
@@ -30,13 +30,13 @@ static synced_mem_status cut_view(struct synced_mem *view, struct synced_mem *ro
 {
     if (!sm_is_divided(root))
         SM_TRY(sm_divide(root));
-    struct synced_mem *first;
+    struct sm_piece *first;
     const synced_mem_status status = hold_borders(root, begin, begin + size, &first);
     if (status != SYNCED_MEM_OK) {
         sm_undivide(root);
         return status;
     }
-    root->holders++;
+    root->record.holders++;
     view->at = (struct sm_position){.first = first};
     atomic_store_explicit(&view->gpu_data, NULL, memory_order_relaxed);
     atomic_store_explicit(&view->gpu_data_at, &view->gpu_data, memory_order_relaxed);
@@ -57,34 +57,34 @@ synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem
         view->at.empty.offset = begin;
     }
     if (status == SYNCED_MEM_OK)
-        view->kind = SM_VIEW;
+        view->record.kind = SM_VIEW;
     sm_unlock_last(root);
     return status;
 }
 
 /* Returns the piece that begins where the view ends; NULL: none does. */
-static struct synced_mem *find_behind(const struct synced_mem *view)
+static struct sm_piece *find_behind(const struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);
-    const size_t end = sm_begin_of(view) + sm_size(view);
+    const size_t end = sm_object_begin(view) + sm_size(view);
     if (sm_has_one_record(view))
-        return view->at.first->beside.after;
+        return view->at.first->after;
     return end < sm_size(root) ? sm_find_piece(root, end) : NULL;
 }
 
 /* With the root's lock. */
 static void end_view(struct synced_mem *view, struct synced_mem *root)
 {
-    struct synced_mem *const first = view->at.first;
-    struct synced_mem *const behind = find_behind(view);
+    struct sm_piece *const first = view->at.first;
+    struct sm_piece *const behind = find_behind(view);
     sm_withdraw(view);
     view->at.first = NULL;
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sm_put_copy(view, side, NULL);
-    root->holders--;
+        sm_put_copy(&view->record, side, NULL);
+    root->record.holders--;
     sm_drop_border(behind);
     sm_drop_border(first);
-    if (root->holders == 0) {
+    if (root->record.holders == 0) {
         sm_join_records(root);
         sm_undivide(root);
     }
@@ -104,7 +104,7 @@ void sm_view_end(struct synced_mem *view)
 static void take_memory(struct synced_mem *view, struct sm_copy *own[SM_SIDES])
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        own[side] = sm_take_copy(view, side);
+        own[side] = sm_take_copy(sm_own_record(view), side);
 }
 
 static bool drop_reference_unless_last(struct synced_mem *root)

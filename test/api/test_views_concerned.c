@@ -21,11 +21,11 @@ void *__wrap_calloc(size_t count, size_t size)
 /* ---- Listing ---- */
 
 /* Lists the concerned pieces by a walk over all. Returns their number. */
-static size_t walk(enum sm_side side, struct synced_mem **pieces)
+static size_t walk(enum sm_side side, struct sm_piece **pieces)
 {
     size_t count = 0;
-    for (struct synced_mem *each = root->at.first; each; each = each->beside.after)
-        if (!each->at_rest || sm_head(each) == sm_bit(sm_other(side)))
+    for (struct sm_piece *each = root->at.first; each; each = each->after)
+        if (!each->record.at_rest || sm_head(&each->record) == sm_bit(sm_other(side)))
             pieces[count++] = each;
     return count;
 }
@@ -34,7 +34,7 @@ static size_t walk(enum sm_side side, struct synced_mem **pieces)
  * number. */
 static size_t list(enum sm_side side)
 {
-    static struct synced_mem *walked[ROOM];
+    static struct sm_piece *walked[ROOM];
     static struct sm_mention given_room[ROOM];
     struct sm_mentions mentions;
     sm_lock_object(root);
@@ -45,7 +45,7 @@ static size_t list(enum sm_side side)
     if (divided) {
         ck_assert_uint_eq(mentions.count, count);
         for (size_t i = 0; i < count; i++)
-            ck_assert_ptr_eq(mentions.list[i].record, walked[i]);
+            ck_assert_ptr_eq(mentions.list[i].record, &walked[i]->record);
     }
     sm_mentions_end(&mentions);
     ck_assert(!divided || sm_concerned_is_valid(root));
@@ -115,10 +115,10 @@ END_TEST
 /* Returns whether the list of the side is complete. The check ignores a list that is not. */
 static bool is_complete(enum sm_side side)
 {
-    struct synced_mem *const piece = root->at.first->beside.after;
-    piece->entered ^= (unsigned char)sm_bit(side);
+    struct sm_piece *const piece = root->at.first->after;
+    piece->record.entered ^= (unsigned char)sm_bit(side);
     const bool complete = !sm_concerned_is_valid(root);
-    piece->entered ^= (unsigned char)sm_bit(side);
+    piece->record.entered ^= (unsigned char)sm_bit(side);
     return complete;
 }
 
@@ -241,10 +241,10 @@ START_TEST(no_memory_for_lists)
     make_parts();
     no_memory = true;
     ck_assert_uint_eq(list(SM_GPU), VIEWS);
-    ck_assert_ptr_null(root->at.first->concerned);
+    ck_assert_ptr_null(sm_division_of(root)->concerned);
     no_memory = false;
     rest();
-    ck_assert_ptr_nonnull(root->at.first->concerned);
+    ck_assert_ptr_nonnull(sm_division_of(root)->concerned);
     release_parts();
 }
 END_TEST
@@ -254,10 +254,10 @@ START_TEST(check)
 {
     make_parts();
     rest();
-    struct synced_mem *const one = views[3]->at.first, *const other = views[4]->at.first;
-    one->at_rest = false;
+    struct sm_piece *const one = views[3]->at.first, *const other = views[4]->at.first;
+    one->record.at_rest = false;
     ck_assert(!sm_concerned_is_valid(root));
-    one->at_rest = true;
+    one->record.at_rest = true;
     host_writes(views[3], ++patterns);
     host_writes(views[4], ++patterns);
     ck_assert(sm_concerned_is_valid(root));

@@ -121,8 +121,8 @@ START_TEST(page_locking_of_read_only_memory)
     OK(synced_mem_set_cpu_data(other, file)); /* a transfer may write it, so the runtime must not get the pointer */
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 0));
     ck_assert(device_is(synced_mem_gpu_data(other), SIZE, 0));
-    ck_assert(sm_copy_of(mem, SM_CPU)->pinned);
-    ck_assert(!sm_copy_of(other, SM_CPU)->pinned);
+    ck_assert(sm_copy_of(&mem->record, SM_CPU)->pinned);
+    ck_assert(!sm_copy_of(&other->record, SM_CPU)->pinned);
     OK(synced_mem_release(other));
     const unsigned locked = (unsigned)emu_live(EMU_REGISTERED); /* with a buffer of the library's */
     OK(synced_mem_release(mem));

@@ -3,6 +3,7 @@
 #include "cudart_emu.h"
 #include "fixture.h"
 #include "object/mentions.h"
+#include "object/overlap.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -99,12 +100,25 @@ synced_mem_status __wrap_sm_enter_restoring_nothing(struct sm_transaction *trans
     return status;
 }
 
-/* A call that may be on several objects begins with this function instead. */
+/* A resize begins with this function instead. */
 synced_mem_status __real_sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
 synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
 synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     const synced_mem_status status = __real_sm_begin(transaction, mem);
+    open_the_gate();
+    return status;
+}
+
+/* A copy calls this function when it has taken the locks. */
+synced_mem_status __real_sm_check_overlaps(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
+                                           struct sm_range *ranges, struct synced_mem **failed);
+synced_mem_status __wrap_sm_check_overlaps(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
+                                           struct sm_range *ranges, struct synced_mem **failed);
+synced_mem_status __wrap_sm_check_overlaps(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
+                                           struct sm_range *ranges, struct synced_mem **failed)
+{
+    const synced_mem_status status = __real_sm_check_overlaps(pairs, all, count, ranges, failed);
     open_the_gate();
     return status;
 }

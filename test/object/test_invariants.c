@@ -17,33 +17,33 @@ START_TEST(invariants)
     void *const data = synced_mem_mutable_cpu_data(mem);
     char elsewhere = 0;
     ck_assert(sm_object_is_valid(mem));
-    atomic_store(&mem->head, SYNCED_MEM_SYNCED);
+    atomic_store(&mem->record.head, SYNCED_MEM_SYNCED);
     ck_assert(!sm_object_is_valid(mem));
-    atomic_store(&mem->head, SYNCED_MEM_UNINITIALIZED);
+    atomic_store(&mem->record.head, SYNCED_MEM_UNINITIALIZED);
     ck_assert(!sm_object_is_valid(mem));
-    atomic_store(&mem->head, SYNCED_MEM_AT_CPU);
+    atomic_store(&mem->record.head, SYNCED_MEM_AT_CPU);
     atomic_store(&mem->ready[SM_CPU][0], (void *)&elsewhere);
     ck_assert(!sm_object_is_valid(mem));
     atomic_store(&mem->ready[SM_CPU][0], data);
     ck_assert(sm_object_is_valid(mem));
     struct sm_stream *const none = atomic_load(&mem->on[0]);
-    struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    struct sm_copy *const copy = sm_copy_of(&mem->record, SM_CPU);
     atomic_store(&mem->on[0], sm_stream_any(0));
     ck_assert(!sm_object_is_valid(mem));
     atomic_store(&mem->on[0], none);
     atomic_store(&mem->ready[SM_CPU][1], (void *)&elsewhere);
     ck_assert(!sm_object_is_valid(mem));
     atomic_store(&mem->ready[SM_CPU][1], data);
-    atomic_store(&mem->size, sm_copy_capacity(copy) + 1);
+    atomic_store(&mem->record.size, sm_copy_capacity(copy) + 1);
     ck_assert(!sm_object_is_valid(mem));
-    atomic_store(&mem->size, 100);
-    sm_put_copy(mem, SM_GPU, copy);
+    atomic_store(&mem->record.size, 100);
+    sm_put_copy(&mem->record, SM_GPU, copy);
     ck_assert(!sm_object_is_valid(mem));
-    sm_put_copy(mem, SM_GPU, NULL);
+    sm_put_copy(&mem->record, SM_GPU, NULL);
     ck_assert(sm_object_is_valid(mem));
-    sm_put_copy(mem, SM_CPU, NULL);
+    sm_put_copy(&mem->record, SM_CPU, NULL);
     ck_assert(!sm_object_is_valid(mem));
-    sm_put_copy(mem, SM_CPU, copy);
+    sm_put_copy(&mem->record, SM_CPU, copy);
     const unsigned char source = copy->source;
     copy->source = SYNCED_MEM_SOURCE_MAPPED;
     ck_assert(!sm_object_is_valid(mem));
@@ -60,7 +60,7 @@ START_TEST(invariants_of_both_copies)
     synced_mem *const mem = make_at_cpu(100, 1);
     ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
     ck_assert(sm_object_is_valid(mem));
-    atomic_store(&mem->ready[SM_CPU][1], sm_copy_of(mem, SM_CPU)->data);
+    atomic_store(&mem->ready[SM_CPU][1], sm_copy_of(&mem->record, SM_CPU)->data);
     ck_assert(!sm_object_is_valid(mem));
     atomic_store(&mem->ready[SM_CPU][1], NULL);
     struct sm_stream *const none = atomic_load(&mem->on[0]);
@@ -100,10 +100,10 @@ START_TEST(invariants_of_views)
             ck_assert(sm_object_is_valid(mem));
         }
         const size_t size = sm_size(views[i]);
-        atomic_store(&views[i]->size, size + 1); /* it has bytes beyond the record */
+        atomic_store(&views[i]->record.size, size + 1); /* it has bytes beyond the record */
         ck_assert(!sm_object_is_valid(views[i]));
-        atomic_store(&views[i]->size, size);
-        struct synced_mem *const first = views[i]->at.first;
+        atomic_store(&views[i]->record.size, size);
+        struct sm_piece *const first = views[i]->at.first;
         views[i]->at.first = views[i < 2 ? 2 : 0]->at.first; /* from another record */
         ck_assert(!sm_object_is_valid(mem));
         views[i]->at.first = first;
@@ -122,14 +122,14 @@ START_TEST(zeros_over_old_memory)
     enum { BYTES = 1000 };
     synced_mem *const mem = make(BYTES);
     memset(synced_mem_overwrite_cpu_data(mem), 0xff, BYTES);
-    atomic_store(&mem->head, SYNCED_MEM_UNINITIALIZED);
+    atomic_store(&mem->record.head, SYNCED_MEM_UNINITIALIZED);
     for (int writing = 0; writing < 2; writing++)
         atomic_store(&mem->ready[SM_CPU][writing], NULL);
     synced_mem_stream stream = NULL;
     if (gpu_expected()) { /* the work that was to bring the contents may still run */
         stream = gpu_stream_create(0, false);
         gpu_delay(stream);
-        OK(sm_fence_record(0, stream, THE_STREAM, &sm_copy_of(mem, SM_CPU)->write));
+        OK(sm_fence_record(0, stream, THE_STREAM, &sm_copy_of(&mem->record, SM_CPU)->write));
     }
     ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 0));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
@@ -157,7 +157,7 @@ START_TEST(an_idle_object_is_small)
     gpu_fill(synced_mem_mutable_gpu_data(mem), 4096, 2, NULL);
     ck_assert(host_is(synced_mem_cpu_data(mem), 4096, 2));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        const struct sm_copy *const copy = sm_copy_of(mem, side);
+        const struct sm_copy *const copy = sm_copy_of(&mem->record, side);
         ck_assert(!copy->reads && !copy->covered && !copy->write && !copy->writer_fence && !copy->writer);
     }
     ck_assert_ptr_null(mem->extras);

@@ -45,7 +45,8 @@ void __wrap_sm_slab_give(struct sm_slab *slab, void *cell)
 
 enum { PLACES = 6000, STEP = 10, NODE_HAS = 31, FEW = 8, LEAST = 6 };
 
-static struct synced_mem pieces[PLACES]; /* each has the offset of its index times STEP */
+static struct sm_division division;    /* its first piece is the one at place 0 */
+static struct sm_piece others[PLACES]; /* each has the offset of its index times STEP */
 static bool present[PLACES];
 static int count;
 static uint64_t state;
@@ -63,22 +64,27 @@ static void must(bool holds, const char *text)
         ck_abort_msg("%s", text);
 }
 
-static struct synced_mem *find_naively(int place)
+static struct sm_piece *get_piece(int place)
+{
+    return place == 0 ? &division.first : &others[place];
+}
+
+static struct sm_piece *find_naively(int place)
 {
     while (!present[place])
         place--;
-    return &pieces[place];
+    return get_piece(place);
 }
 
 static void check_finds(int place, int within)
 {
     const size_t offset = (size_t)place * STEP + (size_t)within;
-    must(sm_piece_tree_find(pieces, offset) == find_naively(place), "the piece at an offset");
+    must(sm_piece_tree_find(&division, offset) == find_naively(place), "the piece at an offset");
 }
 
 static void check_all(void)
 {
-    must(sm_piece_tree_is_valid(pieces), "a valid tree");
+    must(sm_piece_tree_is_valid(&division), "a valid tree");
     for (int i = 0; i < PLACES; i++)
         check_finds(i, i % STEP);
 }
@@ -86,29 +92,30 @@ static void check_all(void)
 /* As cut_piece() does it: first the tree, then the list. */
 static bool add(int place)
 {
-    struct synced_mem *const before = find_naively(place), *const piece = &pieces[place];
-    if (!sm_piece_tree_add(pieces, before, piece))
+    struct sm_piece *const before = find_naively(place), *const piece = get_piece(place);
+    if (!sm_piece_tree_add(&division, before, piece))
         return false;
-    piece->beside = (struct sm_neighbours){.before = before, .after = before->beside.after};
-    if (piece->beside.after)
-        piece->beside.after->beside.before = piece;
-    before->beside.after = piece;
+    piece->before = before;
+    piece->after = before->after;
+    if (piece->after)
+        piece->after->before = piece;
+    before->after = piece;
     present[place] = true;
     count++;
     return true;
 }
 
-static void take_off_list(const struct synced_mem *piece)
+static void take_off_list(const struct sm_piece *piece)
 {
-    piece->beside.before->beside.after = piece->beside.after;
-    if (piece->beside.after)
-        piece->beside.after->beside.before = piece->beside.before;
+    piece->before->after = piece->after;
+    if (piece->after)
+        piece->after->before = piece->before;
 }
 
 static void remove_at(int place)
 {
-    take_off_list(&pieces[place]);
-    sm_piece_tree_remove(pieces, &pieces[place]);
+    take_off_list(get_piece(place));
+    sm_piece_tree_remove(&division, get_piece(place));
     present[place] = false;
     count--;
 }
@@ -123,11 +130,12 @@ static void toggle(int place)
 
 static void start(int seed)
 {
-    memset(pieces, 0, sizeof pieces);
+    memset(others, 0, sizeof others);
+    division = (struct sm_division){.tree = NULL};
     memset(present, 0, sizeof present);
     for (int i = 0; i < PLACES; i++) {
-        pieces[i].kind = SM_PIECE;
-        pieces[i].offset = (size_t)i * STEP;
+        get_piece(i)->record.kind = SM_PIECE;
+        get_piece(i)->offset = (size_t)i * STEP;
     }
     present[0] = true;
     count = 1;
@@ -163,7 +171,7 @@ START_TEST(few)
     }
     ck_assert_int_eq(nodes, 0);
     check_all();
-    sm_piece_tree_end(pieces);
+    sm_piece_tree_end(&division);
     check_all();
 }
 END_TEST
@@ -210,7 +218,7 @@ START_TEST(full_neighbours)
     for (int i = PLACES - 1; i > 0; i--)
         if (present[i]) {
             remove_at(i);
-            must(sm_piece_tree_is_valid(pieces), "a valid tree");
+            must(sm_piece_tree_is_valid(&division), "a valid tree");
         }
     ck_assert_int_eq(nodes, 0);
 }
@@ -262,20 +270,20 @@ START_TEST(end_with_pieces)
     start(0);
     for (int i = 1; i < PLACES; i++)
         ck_assert(add(i));
-    sm_piece_tree_end(pieces);
+    sm_piece_tree_end(&division);
     ck_assert_int_eq(nodes, 0);
     const int before = chunks;
     start(0);
     for (int i = 1; i < PLACES; i++)
         ck_assert(add(i));
     ck_assert_int_eq(chunks, before); /* from the nodes given back */
-    sm_piece_tree_end(pieces);
+    sm_piece_tree_end(&division);
     sm_piece_tree_trim();
     start(0);
     for (int i = 1; i <= FEW; i++)
         ck_assert(add(i));
     ck_assert_int_gt(chunks, before);
-    sm_piece_tree_end(pieces);
+    sm_piece_tree_end(&division);
     sm_piece_tree_trim();
 }
 END_TEST
@@ -315,27 +323,27 @@ START_TEST(check_finds_errors)
     start(0);
     for (int i = 1; i < pieces_here; i++)
         ck_assert(add(i));
-    ck_assert(sm_piece_tree_is_valid(pieces));
-    struct synced_mem *const last = &pieces[pieces_here - 1];
-    last->beside.after = &pieces[pieces_here];
-    ck_assert(!sm_piece_tree_is_valid(pieces)); /* one in the list alone */
-    last->beside.after = NULL;
-    ck_assert(sm_piece_tree_is_valid(pieces));
+    ck_assert(sm_piece_tree_is_valid(&division));
+    struct sm_piece *const last = get_piece(pieces_here - 1);
+    last->after = get_piece(pieces_here);
+    ck_assert(!sm_piece_tree_is_valid(&division)); /* one in the list alone */
+    last->after = NULL;
+    ck_assert(sm_piece_tree_is_valid(&division));
     if (_i == 0)
         return;
     take_off_list(last);
-    ck_assert(!sm_piece_tree_is_valid(pieces)); /* one in the tree alone */
-    last->beside.before->beside.after = last;
+    ck_assert(!sm_piece_tree_is_valid(&division)); /* one in the tree alone */
+    last->before->after = last;
     last->offset += STEP;
-    ck_assert(!sm_piece_tree_is_valid(pieces)); /* another offset */
+    ck_assert(!sm_piece_tree_is_valid(&division)); /* another offset */
     last->offset -= STEP;
-    struct synced_mem other = *last;
-    last->beside.before->beside.after = &other;
-    ck_assert(!sm_piece_tree_is_valid(pieces)); /* another piece at the offset */
-    last->beside.before->beside.after = last;
-    ck_assert(sm_piece_tree_is_valid(pieces));
-    sm_piece_tree_end(pieces);
-    ck_assert(!sm_piece_tree_is_valid(pieces)); /* no tree */
+    struct sm_piece other = *last;
+    last->before->after = &other;
+    ck_assert(!sm_piece_tree_is_valid(&division)); /* another piece at the offset */
+    last->before->after = last;
+    ck_assert(sm_piece_tree_is_valid(&division));
+    sm_piece_tree_end(&division);
+    ck_assert(!sm_piece_tree_is_valid(&division)); /* no tree */
 }
 END_TEST
 

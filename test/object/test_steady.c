@@ -21,8 +21,8 @@ static unsigned noted(const synced_mem *mem)
 {
     unsigned count = 0;
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(mem, side))
-            count += length(sm_copy_of(mem, side)->reads) + length(sm_copy_of(mem, side)->covered);
+        if (sm_copy_of(&mem->record, side))
+            count += length(sm_copy_of(&mem->record, side)->reads) + length(sm_copy_of(&mem->record, side)->covered);
     return count;
 }
 
