@@ -21,7 +21,12 @@ sm_fail(synced_mem_status status, const char *format, ...);
 #define SM_CHECK_STRUCT(given, what) sm_check_struct((given) ? &(given)->struct_size : NULL, sizeof *(given), (what))
 synced_mem_status sm_check_struct(const size_t *size, size_t known, const char *what);
 
-/* Returns the status from the calling function if the call fails. Only where nothing has to be undone. */
+/* Not done yet: the caller waits, with nothing locked, and calls again. No function of the API returns it. What to wait
+ * for is in the call's struct sm_waits; if that is empty, the lock was released meanwhile. The call has queued nothing
+ * that was not entered, and undoes nothing. */
+#define SM_AGAIN ((synced_mem_status)0x7fff)
+
+/* Returns the status from the calling function if the call is not done. Only where nothing has to be undone. */
 #define SM_TRY(call)                                                                                                   \
     do {                                                                                                               \
         const synced_mem_status tried_ = (call);                                                                       \

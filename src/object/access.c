@@ -44,17 +44,17 @@ static struct sm_fence *find_blocker(const struct sm_copy *copy, enum sm_mode mo
     return mode == SM_OVERWRITE ? sm_inflight_unfinished(copy, true) : sm_inflight_blocker(copy, mode != SM_READ);
 }
 
-/* Finds the next fence that an access without a stream waits for, once the record's side has memory and contents. Uses
+/* Finds the next work that an access without a stream waits for, once the record's side has memory and contents. Uses
  * that a lost device has ended need no event. Contents that were arriving may be lost with the device. */
 static synced_mem_status find_record_wait(const struct sm_record *record, int device, enum sm_side side,
-                                          enum sm_mode mode, struct sm_fence **wait)
+                                          enum sm_mode mode, struct sm_waits *waits)
 {
     struct sm_copy *const copy = sm_copy_of(record, side);
-    synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, get_accessing_stream(device, side));
-    if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_record_survivable(record, side, mode, status))
-        status = SYNCED_MEM_OK;
-    *wait = status == SYNCED_MEM_OK ? find_blocker(copy, mode) : NULL;
-    return status;
+    const synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, get_accessing_stream(device, side));
+    if (status != SYNCED_MEM_OK &&
+        !(status == SYNCED_MEM_ERR_DEVICE_LOST && is_record_survivable(record, side, mode, status)))
+        return status;
+    return sm_waits_add(waits, find_blocker(copy, mode));
 }
 
 /* Begins to share the ends of uses among the records, if there are several: one event on a stream serves for all. */
@@ -66,23 +66,19 @@ static bool share_ends_of_records(const struct synced_mem *mem, struct sm_shared
     return shares;
 }
 
-/* Collects the fences that an access without a stream waits for. */
+/* Collects what an access without a stream waits for. */
 static synced_mem_status find_access_waits(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                            struct sm_waits *waits)
 {
     struct sm_shared_ends ends;
     const bool shares = share_ends_of_records(mem, &ends);
     synced_mem_status status = SYNCED_MEM_OK;
-    bool more = true;
-    for (struct sm_record *each = sm_first_record(mem); each && more && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each)) {
-        struct sm_fence *wait = NULL;
-        status = find_record_wait(each, sm_device(mem), side, mode, &wait);
-        more = !wait || sm_waits_add(waits, wait);
-    }
+    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each))
+        status = sm_waits_go_on(waits, find_record_wait(each, sm_device(mem), side, mode, waits));
     if (shares)
         sm_share_no_ends();
-    return status;
+    return status == SYNCED_MEM_OK ? sm_waits_status(waits) : status;
 }
 
 /* The object's device may change while the lock is released. A stream gets no pointer to another device's memory. */
@@ -102,60 +98,57 @@ static synced_mem_status renew_side(struct sm_transaction *transaction, enum sm_
                                     struct sm_stream *stream, bool *ready)
 {
     *ready = false;
-    for (;;) {
-        struct sm_fence *wait;
-        bool over;
-        SM_TRY(check_stream(transaction->mem, stream));
-        if (!sm_access_needs_renewal(transaction->mem, side, mode))
-            return SYNCED_MEM_OK;
-        SM_TRY(sm_renew(transaction, side, mode == SM_OVERWRITE, stream, &wait));
-        *ready = !wait && mode == SM_OVERWRITE;
-        const synced_mem_status status = wait ? sm_wait_unlocked(transaction->mem, wait, &over) : SYNCED_MEM_OK;
-        if (status != SYNCED_MEM_OK && !over)
-            return status;
-    }
+    SM_TRY(check_stream(transaction->mem, stream));
+    if (!sm_access_needs_renewal(transaction->mem, side, mode))
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_renew(transaction, side, mode == SM_OVERWRITE, stream));
+    *ready = mode == SM_OVERWRITE;
+    return SYNCED_MEM_OK;
 }
 
-/* Gives the side memory and contents, and collects what the host waits for before it looks again. */
-static synced_mem_status find_waits(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
-                                    struct sm_waits *waits)
+/* Does the same, and waits until it is done. */
+static synced_mem_status renew_side_and_wait(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
+                                             struct sm_stream *stream, bool *ready)
 {
+    synced_mem_status status;
+    do
+        status = renew_side(transaction, side, mode, stream, ready);
+    while (sm_wait_again(transaction, &status) || transaction->over);
+    return status;
+}
+
+/* Gives the side memory and contents, and finds what the host waits for. */
+static synced_mem_status find_waits(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)
+{
+    bool ready;
     bool fetched = true;
-    while (fetched && waits->count == 0)
-        SM_TRY(sm_fetch_for_access(transaction->mem, side, mode, NULL, &fetched, waits));
-    return waits->count == 0 ? find_access_waits(transaction->mem, side, mode, waits) : SYNCED_MEM_OK;
+    SM_TRY(renew_side_and_wait(transaction, side, mode, NULL, &ready));
+    while (!ready && fetched)
+        SM_TRY(sm_fetch_for_access(transaction->mem, side, mode, NULL, &fetched, &transaction->waits));
+    return ready ? SYNCED_MEM_OK : find_access_waits(transaction->mem, side, mode, &transaction->waits);
 }
 
 static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)
 {
-    struct synced_mem *const mem = transaction->mem;
-    struct sm_waits waits;
-    sm_waits_begin(&waits);
-    for (;;) {
-        bool ready;
-        bool over;
-        SM_TRY(renew_side(transaction, side, mode, NULL, &ready));
-        if (ready)
-            return SYNCED_MEM_OK;
-        synced_mem_status status = find_waits(transaction, side, mode, &waits);
-        if (status != SYNCED_MEM_OK || waits.count == 0) {
-            sm_waits_end(&waits);
-            return status;
-        }
-        status = sm_wait_for_all_unlocked(mem, &waits, false, &over);
-        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, side, mode, status)))
-            return status;
-    }
+    synced_mem_status status;
+    do
+        status = find_waits(transaction, side, mode);
+    while (sm_wait_again(transaction, &status) ||
+           (transaction->over && is_survivable(transaction->mem, side, mode, status)));
+    return status;
 }
 
 /* ---- Waits of a stream ---- */
 
-/* Collects the fences that the host waits for before the stream can wait for all work. */
-static void find_unqueued(const struct synced_mem *mem, enum sm_mode mode, struct sm_waits *waits)
+/* Collects what the host waits for before the stream can wait for all work. */
+static synced_mem_status find_unqueued(struct sm_transaction *transaction, enum sm_mode mode)
 {
-    bool more = true;
-    for (struct sm_record *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
-        more = sm_waits_add(waits, sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ));
+    const struct synced_mem *const mem = transaction->mem;
+    struct sm_waits *const waits = &transaction->waits;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        SM_TRY(sm_waits_go_on(waits,
+                              sm_waits_add(waits, sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ))));
+    return sm_waits_status(waits);
 }
 
 static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
@@ -171,35 +164,35 @@ static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode
     return status;
 }
 
+/* Gives the device copy memory and contents. Then makes the stream wait for all work, or finds what the host waits for
+ * before it can. */
+static synced_mem_status find_waits_on(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream)
+{
+    struct synced_mem *const mem = transaction->mem;
+    bool ready;
+    bool fetched = true;
+    SM_TRY(renew_side_and_wait(transaction, SM_GPU, mode, stream, &ready));
+    while (!ready && fetched)
+        SM_TRY(sm_fetch_for_access(mem, SM_GPU, mode, stream, &fetched, &transaction->waits));
+    if (ready)
+        return SYNCED_MEM_OK;
+    transaction->until_queued = true;
+    SM_TRY(find_unqueued(transaction, mode));
+    return order_stream(mem, mode, stream);
+}
+
+/* A failure of work that the contents come after is the access's own. */
 static synced_mem_status make_copy_ready_on(struct sm_transaction *transaction, enum sm_mode mode,
                                             struct sm_stream *stream)
 {
-    struct synced_mem *const mem = transaction->mem;
-    struct sm_waits waits;
-    sm_waits_begin(&waits);
-    for (;;) {
-        bool fetched;
-        bool over;
-        bool ready;
-        SM_TRY(renew_side(transaction, SM_GPU, mode, stream, &ready));
-        if (ready)
-            return SYNCED_MEM_OK;
-        synced_mem_status status = sm_fetch_for_access(mem, SM_GPU, mode, stream, &fetched, &waits);
-        if (status != SYNCED_MEM_OK) {
-            sm_waits_end(&waits);
-            return status;
-        }
-        const bool is_fetching = waits.count > 0;
-        if (!is_fetching && fetched)
-            continue;
-        if (!is_fetching)
-            find_unqueued(mem, mode, &waits);
-        if (waits.count == 0)
-            return order_stream(mem, mode, stream);
-        status = sm_wait_for_all_unlocked(mem, &waits, !is_fetching, &over);
-        if (status != SYNCED_MEM_OK && (is_fetching || !(over && is_survivable(mem, SM_GPU, mode, status))))
-            return status;
-    }
+    synced_mem_status status;
+    bool is_queueing;
+    do {
+        status = find_waits_on(transaction, mode, stream);
+        is_queueing = transaction->until_queued;
+    } while (sm_wait_again(transaction, &status) ||
+             (transaction->over && is_queueing && is_survivable(transaction->mem, SM_GPU, mode, status)));
+    return status;
 }
 
 /* ---- Accesses ---- */
@@ -482,50 +475,40 @@ static struct sm_fence *find_transfer(const struct sm_copy *copy)
     return lost ? lost : unfinished;
 }
 
-/* Polls the library's work on a copy. A query reports lost contents once: they are then no longer the object's. */
-static synced_mem_status poll_transfers_on(struct synced_mem *mem, const struct sm_copy *copy, bool *pending)
+/* Polls the library's work on a copy. A query reports lost contents once, as a failed wait: they are then no longer the
+ * object's. */
+static synced_mem_status poll_transfers_on(const struct sm_copy *copy, struct sm_waits *lost, bool *pending)
 {
     struct sm_fence *fence;
-    bool over;
     while (copy && !*pending && (fence = find_transfer(copy)) != NULL) {
         *pending = sm_fence_pending(fence);
         if (!*pending && sm_fence_state(fence) == SM_FENCE_LOST)
-            return sm_wait_unlocked(mem, fence, &over);
+            return sm_waits_add(lost, fence);
     }
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status poll_transfers(struct synced_mem *mem, bool *pending)
+static synced_mem_status poll_transfers(struct sm_transaction *transaction, bool *pending)
 {
+    struct synced_mem *const mem = transaction->mem;
     *pending = false;
     for (struct sm_record *each = sm_first_record(mem); each && !*pending; each = sm_next_record(mem, each))
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            SM_TRY(poll_transfers_on(mem, sm_copy_of(each, side), pending));
+            SM_TRY(poll_transfers_on(sm_copy_of(each, side), &transaction->waits, pending));
     return SYNCED_MEM_OK;
 }
 
 /* The last fence is waited for first. That is the host copy's, whose contents may be lost if the wait fails. */
-static void find_transfers(const struct synced_mem *mem, struct sm_waits *waits)
+static synced_mem_status find_transfers(struct sm_transaction *transaction)
 {
     static const enum sm_side sides[] = {SM_GPU, SM_CPU};
-    bool more = true;
-    for (struct sm_record *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
-        for (int i = 0; i < SM_SIDES && more; i++)
+    const struct synced_mem *const mem = transaction->mem;
+    struct sm_waits *const waits = &transaction->waits;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        for (int i = 0; i < SM_SIDES; i++)
             if (sm_copy_of(each, sides[i]))
-                more = sm_waits_add(waits, find_transfer(sm_copy_of(each, sides[i])));
-}
-
-static synced_mem_status wait_for_transfers(struct synced_mem *mem)
-{
-    struct sm_waits waits;
-    bool over;
-    sm_waits_begin(&waits);
-    for (;;) {
-        find_transfers(mem, &waits);
-        if (waits.count == 0)
-            return SYNCED_MEM_OK;
-        SM_TRY(sm_wait_for_all_unlocked(mem, &waits, false, &over));
-    }
+                SM_TRY(sm_waits_go_on(waits, sm_waits_add(waits, find_transfer(sm_copy_of(each, sides[i])))));
+    return sm_waits_status(waits);
 }
 
 synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pending)
@@ -535,5 +518,9 @@ synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pend
     const synced_mem_status lost = transaction.lost ? sm_fence_wait(transaction.lost) : SYNCED_MEM_OK;
     if (lost != SYNCED_MEM_OK)
         return sm_leave_and_reap(&transaction, lost, wait);
-    return sm_leave_and_reap(&transaction, wait ? wait_for_transfers(mem) : poll_transfers(mem, pending), wait);
+    synced_mem_status status;
+    do
+        status = wait ? find_transfers(&transaction) : poll_transfers(&transaction, pending);
+    while (sm_wait_again(&transaction, &status));
+    return sm_leave_and_reap(&transaction, status, wait);
 }

@@ -221,8 +221,8 @@ synced_mem_status sm_begin_turn(struct sm_sharing *sharing, enum sm_side side, b
 
 /* ---- Handing over ---- */
 
-/* Finds the next fence of this process's work on the copy. *lost: the device was lost, and nothing runs there. */
-static synced_mem_status find_work_on_copy(struct sm_copy *copy, struct sm_fence **wait, synced_mem_status *lost)
+/* Finds the next wait for this process's work on the copy. *lost: the device was lost, and nothing runs there. */
+static synced_mem_status find_work_on_copy(struct sm_copy *copy, struct sm_waits *waits, synced_mem_status *lost)
 {
     sm_inflight_note_strays(copy);
     (void)sm_inflight_retrack(copy);
@@ -235,34 +235,30 @@ static synced_mem_status find_work_on_copy(struct sm_copy *copy, struct sm_fence
         *lost = status;
     else if (status != SYNCED_MEM_OK)
         return status;
-    *wait = sm_inflight_unfinished(copy, true);
-    return SYNCED_MEM_OK;
+    return sm_waits_add(waits, sm_inflight_unfinished(copy, true));
 }
 
-static synced_mem_status find_work(const struct synced_mem *mem, struct sm_fence **wait, synced_mem_status *lost)
+static synced_mem_status find_work(struct sm_transaction *transaction, synced_mem_status *lost)
 {
-    *wait = NULL;
+    struct synced_mem *const mem = transaction->mem;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             if (sm_copy_of(each, side))
-                SM_TRY(find_work_on_copy(sm_copy_of(each, side), wait, lost));
+                SM_TRY(find_work_on_copy(sm_copy_of(each, side), &transaction->waits, lost));
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status wait_for_own_work(struct synced_mem *mem, synced_mem_status *lost)
+static synced_mem_status wait_for_own_work(struct sm_transaction *transaction, synced_mem_status *lost)
 {
-    struct sm_fence *wait;
-    for (;;) {
-        bool over;
-        SM_TRY(find_work(mem, &wait, lost));
-        if (!wait)
-            return SYNCED_MEM_OK;
-        const synced_mem_status status = sm_wait_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK && !over)
-            return status;
-        if (status != SYNCED_MEM_OK)
+    synced_mem_status status;
+    bool goes_on;
+    do {
+        status = find_work(transaction, lost);
+        goes_on = sm_wait_again(transaction, &status) || transaction->over;
+        if (goes_on && status != SYNCED_MEM_OK)
             *lost = status;
-    }
+    } while (goes_on);
+    return status;
 }
 
 /* Notes the loss of the device that has contents. An earlier call may have reported it already. */
@@ -300,10 +296,11 @@ static synced_mem_status end_contents(struct synced_mem *mem, bool writing, sync
 }
 
 /* With the object's lock. *head: as above; MIXED: the turn to write has not ended, as the contents are on no side. */
-static synced_mem_status end_own_work(struct synced_mem *mem, bool writing, unsigned *head)
+static synced_mem_status end_own_work(struct sm_transaction *transaction, bool writing, unsigned *head)
 {
+    struct synced_mem *const mem = transaction->mem;
     synced_mem_status lost = SYNCED_MEM_OK;
-    SM_TRY(wait_for_own_work(mem, &lost));
+    SM_TRY(wait_for_own_work(transaction, &lost));
     SM_TRY(check_not_exported(mem));
     *head = sm_head_of_records(mem);
     return writing && *head == SYNCED_MEM_MIXED ? SYNCED_MEM_OK : end_contents(mem, writing, lost, head);
@@ -316,7 +313,7 @@ static synced_mem_status end_turn_of_object(struct sm_sharing *sharing, bool wri
         if (writing && sm_read_head(sharing->mem) == SYNCED_MEM_MIXED)
             SM_TRY(sm_make_valid(sharing->mem, SM_CPU));
         SM_TRY(sm_enter_restoring_nothing(&transaction, sharing->mem));
-        SM_TRY(sm_leave_and_reap(&transaction, end_own_work(sharing->mem, writing, head), true));
+        SM_TRY(sm_leave_and_reap(&transaction, end_own_work(&transaction, writing, head), true));
     } while (writing && *head == SYNCED_MEM_MIXED);
     return SYNCED_MEM_OK;
 }

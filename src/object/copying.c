@@ -46,7 +46,7 @@ struct batch {
     struct sm_shared_ends ends;
     struct sm_host_collection by_host;
     /* Found in one round, for the time when nothing is locked. */
-    struct sm_waits waits[2][2]; /* by until_queued and of_source of a pair's wait */
+    struct sm_pair_waits waits;
     struct sm_pair *without;     /* a pair whose target needs memory that is obtained alone; NULL: none */
     struct sm_stream *allocates; /* memory from an allocator is usable in this stream's order; NULL: host memory */
 };
@@ -133,7 +133,7 @@ static void unlock_objects(struct batch *batch)
 
 static void leave_objects(struct batch *batch, synced_mem_status status)
 {
-    for (size_t i = 0; i < batch->record_count && status != SYNCED_MEM_OK; i++)
+    for (size_t i = 0; i < batch->record_count && status != SYNCED_MEM_OK && status != SM_AGAIN; i++)
         sm_restore_record(batch->records[i].record, &batch->records[i].before);
     unlock_objects(batch);
 }
@@ -275,36 +275,39 @@ static struct sm_pair *name_pair(struct batch *batch, struct sm_pair *pair)
 static synced_mem_status obtain_targets(struct batch *batch)
 {
     for (size_t i = 0; i < batch->list.length; i++) {
-        bool without;
         struct sm_pair *const pair = name_pair(batch, &batch->list.pairs[i]);
         sm_note_object(batch->failed);
-        SM_TRY(sm_pair_obtain(&batch->common, pair, &without));
-        if (without) {
+        const synced_mem_status status = sm_pair_obtain(&batch->common, pair);
+        if (status == SM_AGAIN) {
             batch->without = pair;
-            return sm_pair_allocation_stream(&batch->common, batch->without, &batch->allocates);
+            SM_TRY(sm_pair_allocation_stream(&batch->common, pair, &batch->allocates));
         }
+        if (status != SYNCED_MEM_OK)
+            return status;
     }
     return SYNCED_MEM_OK;
 }
 
-/* Collects the next wait of each pair. */
+static struct sm_waits *get_waits(struct batch *batch, int kind)
+{
+    return &batch->waits.of[kind / 2][kind % 2];
+}
+
+/* Collects the next wait of each pair, until one of the lists is full. */
 static synced_mem_status find_waits(struct batch *batch)
 {
-    bool more = true;
-    for (size_t i = 0; i < batch->list.length && more; i++) {
-        struct sm_pair_wait wait;
-        SM_TRY(sm_pair_find_wait(&batch->common, name_pair(batch, &batch->list.pairs[i]), &wait));
-        more = sm_waits_add(&batch->waits[wait.until_queued][wait.of_source], wait.fence);
+    bool again = false;
+    bool full = false;
+    for (size_t i = 0; i < batch->list.length && !full; i++) {
+        struct sm_pair *const pair = name_pair(batch, &batch->list.pairs[i]);
+        const synced_mem_status status = sm_pair_find_wait(&batch->common, pair, &batch->waits);
+        if (status != SYNCED_MEM_OK && status != SM_AGAIN)
+            return status;
+        again = again || status == SM_AGAIN;
+        for (int kind = 0; kind < 4; kind++)
+            full = full || get_waits(batch, kind)->full;
     }
-    return SYNCED_MEM_OK;
-}
-
-static bool has_waits(const struct batch *batch)
-{
-    bool has = false;
-    for (int kind = 0; kind < 4 && !has; kind++)
-        has = batch->waits[kind / 2][kind % 2].count > 0;
-    return has;
+    return again ? SM_AGAIN : SYNCED_MEM_OK;
 }
 
 static synced_mem_status copy_pairs(struct batch *batch)
@@ -365,9 +368,9 @@ static synced_mem_status run_locked_round(struct batch *batch, synced_mem_stream
     synced_mem_status status = check_and_list(batch, handle);
     if (status == SYNCED_MEM_OK)
         status = obtain_targets(batch);
-    if (status == SYNCED_MEM_OK && !batch->without)
+    if (status == SYNCED_MEM_OK)
         status = find_waits(batch);
-    if (status == SYNCED_MEM_OK && !batch->without && !has_waits(batch))
+    if (status == SYNCED_MEM_OK)
         status = enter_queued_transfers(batch, copy_pairs(batch));
     if (status == SYNCED_MEM_OK && is_complete(batch))
         end_source_writes(batch);
@@ -383,23 +386,17 @@ static synced_mem_status wait_for_fences(struct batch *batch)
     for (int kind = 0; kind < 4; kind++) {
         bool over;
         const bool until_queued = kind / 2, of_source = kind % 2;
-        const synced_mem_status status = sm_waits_wait(&batch->waits[until_queued][of_source], until_queued, &over);
+        const synced_mem_status status = sm_waits_wait(get_waits(batch, kind), until_queued, &over);
         if (status != SYNCED_MEM_OK && (of_source || !over))
             return status;
     }
     return SYNCED_MEM_OK;
 }
 
-static void begin_waits(struct batch *batch)
-{
-    for (int kind = 0; kind < 4; kind++)
-        sm_waits_begin(&batch->waits[kind / 2][kind % 2]);
-}
-
 static void end_waits(struct batch *batch)
 {
     for (int kind = 0; kind < 4; kind++)
-        sm_waits_end(&batch->waits[kind / 2][kind % 2]);
+        sm_waits_end(get_waits(batch, kind));
 }
 
 /* Makes the stream come after a staged transfer, or waits for it. Without a stream the host waits for the contents. */
@@ -445,7 +442,6 @@ static void enter_and_end_source_writes(const struct batch *batch)
 /* Finds the stream again in each round, since it may begin to capture while nothing is locked. */
 static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle)
 {
-    begin_waits(batch);
     batch->without = NULL;
     batch->record_count = 0;
     batch->by_host.fence = NULL;
@@ -455,9 +451,9 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     sm_share_no_ends();
     const bool was_complete = is_complete(batch);
     leave_objects(batch, status);
-    if (status == SYNCED_MEM_OK && has_waits(batch))
+    if (status == SM_AGAIN && !batch->without)
         status = wait_for_fences(batch);
-    else if (status == SYNCED_MEM_OK && batch->without)
+    else if (status == SM_AGAIN)
         status = sm_obtain_alone(sm_owner_of(batch->without->to), batch->common.side, batch->allocates);
     end_waits(batch);
     status = follow_arrivals(batch, status);

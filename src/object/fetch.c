@@ -152,35 +152,30 @@ static bool is_move_staged(const struct sm_record *record, enum sm_side side, co
            (batch && batch->stages_all && !host->pinned && sm_size_of(record) > 0);
 }
 
-/* Settles the copy, and finds the work that is left to wait for. */
-static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conflicting, struct sm_fence **wait)
+static synced_mem_status settle_and_wait(struct sm_copy *copy, bool conflicting, struct sm_waits *waits)
 {
-    const synced_mem_status status = sm_inflight_settle(copy, conflicting, NULL);
-    *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, conflicting) : NULL;
-    return status;
+    SM_TRY(sm_inflight_settle(copy, conflicting, NULL));
+    return sm_waits_add(waits, sm_inflight_blocker(copy, conflicting));
 }
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
 synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side side, bool callers,
-                                        const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
+                                        const struct sm_batch *batch, struct sm_waits *waits, bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(record, sm_other(side));
     struct sm_copy *const to = sm_copy_of(record, side);
     struct sm_copy *const host = side == SM_GPU ? from : to;
-    synced_mem_status status = host ? sm_find_pin(record, host, sm_device(sm_owner_of(record))) : SYNCED_MEM_OK;
-    if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
-        *wait = sm_inflight_blocker(from, false);
-    *staged = status == SYNCED_MEM_OK && is_move_staged(record, side, batch);
-    if (status == SYNCED_MEM_OK && !*wait && to && !*staged)
-        *wait = sm_inflight_queueing(to, true);
-    if (*wait || !*staged)
-        return status;
+    if (host)
+        SM_TRY(sm_find_pin(record, host, sm_device(sm_owner_of(record))));
+    if (side == SM_GPU && !from->pinned)
+        SM_TRY(sm_waits_add(waits, sm_inflight_blocker(from, false)));
+    *staged = is_move_staged(record, side, batch);
+    if (!*staged)
+        return to ? sm_waits_add(waits, sm_inflight_queueing(to, true)) : SYNCED_MEM_OK;
     if (to)
-        status = settle_and_find_blocker(to, true, wait);
-    if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
-        status = settle_and_find_blocker(from, false, wait);
-    return status;
+        SM_TRY(settle_and_wait(to, true, waits));
+    return side == SM_CPU && !callers ? settle_and_wait(from, false, waits) : SYNCED_MEM_OK;
 }
 
 /* Records a fence on the caller's stream for the work that the contents come after. The stream takes no part in the
@@ -247,26 +242,23 @@ static synced_mem_status queue_ready_move(struct sm_record *record, enum sm_side
 }
 
 synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
-                                struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait)
+                                struct sm_batch *batch, struct sm_transfer *transfer, struct sm_waits *waits)
 {
     bool fresh;
     bool staged = false;
-    *wait = NULL;
     sm_note_record(record);
     if (side == SM_CPU)
         SM_TRY(make_host_memory(record, false, &fresh));
-    SM_TRY(sm_find_move_wait(record, side, stream->kind != SM_STREAM_INTERNAL, batch, wait, &staged));
-    return *wait ? SYNCED_MEM_OK : queue_ready_move(record, side, stream, staged, batch, transfer);
+    SM_TRY(sm_find_move_wait(record, side, stream->kind != SM_STREAM_INTERNAL, batch, waits, &staged));
+    return queue_ready_move(record, side, stream, staged, batch, transfer);
 }
 
 static synced_mem_status move_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
-                                       struct sm_fence **wait)
+                                       struct sm_waits *waits)
 {
     struct sm_transfer transfer;
-    const synced_mem_status status = sm_queue_move(record, side, stream, NULL, &transfer, wait);
-    if (status != SYNCED_MEM_OK || *wait || transfer.staged)
-        return status;
-    return sm_transfer_enter(&transfer, 1, stream);
+    SM_TRY(sm_queue_move(record, side, stream, NULL, &transfer, waits));
+    return transfer.staged ? SYNCED_MEM_OK : sm_transfer_enter(&transfer, 1, stream);
 }
 
 /* Moves the contents of a shared copy, without a transfer. stream: an internal one; NULL: none. */
@@ -278,34 +270,29 @@ static synced_mem_status move_shared_contents(struct sm_record *record, enum sm_
     return status;
 }
 
-static synced_mem_status zero_host(struct sm_record *record, struct sm_fence **wait)
+static synced_mem_status zero_host(struct sm_record *record, struct sm_waits *waits)
 {
     bool fresh;
     assert(record->kind != SM_PIECE); /* other pieces are not held up by a fill: see fetch_parts.c */
-    synced_mem_status status = make_host_memory(record, true, &fresh);
-    if (status != SYNCED_MEM_OK || fresh)
-        return status;
+    SM_TRY(make_host_memory(record, true, &fresh));
     struct sm_copy *const copy = sm_copy_of(record, SM_CPU);
-    status = sm_inflight_settle(copy, true, NULL);
-    *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, true) : NULL;
+    if (fresh)
+        return SYNCED_MEM_OK;
+    SM_TRY(settle_and_wait(copy, true, waits));
     assert(!copy->read_only);
-    if (status == SYNCED_MEM_OK && !*wait) {
-        sm_guard_open(copy);
-        memset(sm_copy_data(copy), 0, sm_size_of(record));
-    }
-    return status;
+    sm_guard_open(copy);
+    memset(sm_copy_data(copy), 0, sm_size_of(record));
+    return SYNCED_MEM_OK;
 }
 
-static synced_mem_status zero_device(struct sm_record *record, struct sm_stream *stream, struct sm_fence **wait)
+static synced_mem_status zero_device(struct sm_record *record, struct sm_stream *stream, struct sm_waits *waits)
 {
     bool fresh;
-    synced_mem_status status = make_device_memory(record, stream, &fresh);
-    if (status == SYNCED_MEM_OK)
-        *wait = sm_inflight_queueing(sm_copy_of(record, SM_GPU), true);
-    if (status != SYNCED_MEM_OK || *wait)
-        return status;
-    assert(!sm_copy_of(record, SM_GPU)->read_only);
-    status = sm_transfer_fill(sm_copy_of(record, SM_GPU), 0, 0, sm_size_of(record), stream);
+    SM_TRY(make_device_memory(record, stream, &fresh));
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    SM_TRY(sm_waits_add(waits, sm_inflight_queueing(copy, true)));
+    assert(!copy->read_only);
+    const synced_mem_status status = sm_transfer_fill(copy, 0, 0, sm_size_of(record), stream);
     return fresh ? keep_fresh_copy(record, stream, status) : status;
 }
 
@@ -323,30 +310,29 @@ static synced_mem_status make_memory(struct sm_record *record, enum sm_side side
     return sm_transfer_none(sm_copy_of(record, SM_GPU), stream);
 }
 
-static synced_mem_status fetch_side(struct sm_record *record, enum sm_side side, enum sm_work work,
-                                    struct sm_stream *stream, struct sm_fence **wait)
+/* The host waits for contents that another stream or a copy thread still brings to the copy that they come from. */
+static synced_mem_status move_to_side(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
+                                      struct sm_waits *waits)
 {
-    synced_mem_status status = SYNCED_MEM_OK;
-    switch (work) {
-    case SM_NOTHING:
+    struct sm_copy *const shared = sm_shared_copy(record);
+    if (side == SM_CPU)
+        SM_TRY(sm_waits_add(waits, sm_inflight_arrival_from_elsewhere(sm_copy_of(record, SM_GPU))));
+    else if (shared)
+        SM_TRY(sm_waits_add(waits, sm_inflight_queueing(shared, false)));
+    return shared ? move_shared_contents(record, side, stream) : move_contents(record, side, stream, waits);
+}
+
+static synced_mem_status fetch_side(struct sm_record *record, enum sm_side side, enum sm_work work,
+                                    struct sm_stream *stream, struct sm_waits *waits)
+{
+    if (work == SM_NOTHING)
         return make_memory(record, side, stream);
-    case SM_ZERO:
-        status = side == SM_CPU ? zero_host(record, wait) : zero_device(record, stream, wait);
-        break;
-    case SM_MOVE:
-        if (side == SM_CPU)
-            *wait = sm_inflight_arrival_from_elsewhere(sm_copy_of(record, SM_GPU));
-        else if (sm_shared_copy(record))
-            *wait = sm_inflight_queueing(sm_shared_copy(record), false);
-        if (*wait)
-            return SYNCED_MEM_OK;
-        status = sm_shared_copy(record) ? move_shared_contents(record, side, stream)
-                                        : move_contents(record, side, stream, wait);
-        break;
-    }
-    if (status == SYNCED_MEM_OK && !*wait)
-        sm_set_head(record, sm_head(record) | sm_bit(side));
-    return status;
+    if (work == SM_MOVE)
+        SM_TRY(move_to_side(record, side, stream, waits));
+    else
+        SM_TRY(side == SM_CPU ? zero_host(record, waits) : zero_device(record, stream, waits));
+    sm_set_head(record, sm_head(record) | sm_bit(side));
+    return SYNCED_MEM_OK;
 }
 
 /* Picks the internal stream for a fill of a record's device copy. */
@@ -411,15 +397,14 @@ static bool wants_user_memory(const struct sm_record *record, enum sm_side side)
 }
 
 synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
-                           struct sm_fence **wait)
+                           struct sm_waits *waits)
 {
-    *wait = NULL;
-    synced_mem_status status = sm_make_usable(record, side);
+    SM_TRY(sm_make_usable(record, side));
     if (work == SM_NOTHING && sm_copy_of(record, side))
-        return status;
-    if (status == SYNCED_MEM_OK && !stream)
-        status = sm_fetch_stream(record, side, work, sm_move_follows_work(record, side), &stream);
-    if (status == SYNCED_MEM_OK && wants_user_memory(record, side))
-        return sm_user_allocator_obtain(sm_owner_of(record), side, stream, wait);
-    return status == SYNCED_MEM_OK ? fetch_side(record, side, work, stream, wait) : status;
+        return SYNCED_MEM_OK;
+    if (!stream)
+        SM_TRY(sm_fetch_stream(record, side, work, sm_move_follows_work(record, side), &stream));
+    if (wants_user_memory(record, side))
+        return sm_user_allocator_obtain(sm_owner_of(record), side, stream);
+    return fetch_side(record, side, work, stream, waits);
 }

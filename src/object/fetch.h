@@ -1,6 +1,6 @@
 /* Fetching: a side gets memory and the contents, which are there or arriving. All functions need the object's lock.
- * They release it only to call the caller's allocators. wait, an argument of several: NULL means done. Otherwise the
- * call is not done: the host waits for this fence and calls again. The fence is not held for the caller. */
+ * They release it only to call the caller's allocators. Those with waits return SM_AGAIN if the host has to wait before
+ * they can go on: it waits for what they have added there, with nothing locked, and calls again. */
 #ifndef SM_FETCH_H
 #define SM_FETCH_H
 
@@ -22,28 +22,26 @@ synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool
 
 /* The part of sm_find_move_wait() for host memory that is not the library's own page-locked memory. */
 synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side side, bool callers,
-                                        const struct sm_batch *batch, struct sm_fence **wait, bool *staged);
+                                        const struct sm_batch *batch, struct sm_waits *waits, bool *staged);
 
-/* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
- * callers: the transfer is for a stream of the caller's. batch: as of sm_queue_move(). *staged: the transfer will be
- * staged; false if the host copy has no memory yet. Blocks as sm_find_pin(). */
+/* Finds what the host waits for before the transfer of the contents to the side can be queued. callers: the transfer is
+ * for a stream of the caller's. batch: as of sm_queue_move(). *staged: the transfer will be staged; false if the host
+ * copy has no memory yet. Blocks as sm_find_pin(). */
 static inline synced_mem_status sm_find_move_wait(struct sm_record *record, enum sm_side side, bool callers,
-                                                  const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
+                                                  const struct sm_batch *batch, struct sm_waits *waits, bool *staged)
 {
     const struct sm_copy *const from = sm_slot_of(record, sm_other(side));
     const struct sm_copy *const to = sm_slot_of(record, side);
     const struct sm_copy *const host = side == SM_GPU ? from : to;
     const bool is_shared = sm_copy_is_shared(host);
-    *wait = NULL;
     *staged = false;
     if (side == SM_GPU || is_shared) /* the host may still copy the contents */
-        *wait = sm_inflight_queueing(from, false);
-    if (*wait || is_shared)
+        SM_TRY(sm_waits_add(waits, sm_inflight_queueing(from, false)));
+    if (is_shared)
         return SYNCED_MEM_OK;
     if (!host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
-        return sm_find_any_move_wait(record, side, callers, batch, wait, staged);
-    *wait = sm_inflight_queueing(to, true);
-    return SYNCED_MEM_OK;
+        return sm_find_any_move_wait(record, side, callers, batch, waits, staged);
+    return sm_waits_add(waits, sm_inflight_queueing(to, true));
 }
 
 /* Returns whether the side has a tracked, writable copy, which is not shared. */
@@ -77,9 +75,9 @@ static inline void sm_describe_move(const struct sm_record *record, enum sm_side
 
 /* Queues the transfer of the contents to the side in the stream's order, or begins it if it is staged. Gives the side's
  * copy memory if it has none. Fills in transfer, which the caller enters unless it is staged. batch: may collect the
- * copy; NULL: none. On failure new memory stays as capacity. Blocks as sm_transfer_queue(). *wait: as above. */
+ * copy; NULL: none. On failure new memory stays as capacity. Blocks as sm_transfer_queue(). */
 synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
-                                struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait);
+                                struct sm_batch *batch, struct sm_transfer *transfer, struct sm_waits *waits);
 
 /* Does the same for a record with memory to write on the side, if sm_find_move_wait() has found no wait and no staged
  * transfer since the lock was taken. */
@@ -97,9 +95,9 @@ synced_mem_status sm_find_pin(const struct sm_record *record, struct sm_copy *ho
 
 /* Gives the record's side memory and does the work of the transition, on the stream or an internal one (NULL). If there
  * is work, the side then holds the contents, which may be arriving, and the head has its bit. Blocks as
- * sm_transfer_queue(). On failure the head is unchanged. *wait: as above. */
+ * sm_transfer_queue(). On failure the head is unchanged. */
 synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
-                           struct sm_fence **wait);
+                           struct sm_waits *waits);
 
 /* Picks an internal stream for the work of a record. follows: a transfer comes after a caller's work, see
  * sm_move_follows_work(). *stream is NULL if the host does it, or there is nothing to do. */

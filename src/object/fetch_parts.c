@@ -13,10 +13,9 @@
 
 /* The memory is of all parts, which other streams may use. So the caller's stream does not allocate it. */
 synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                  struct sm_fence **wait)
+                                  struct sm_waits *waits)
 {
     struct synced_mem *const owner = sm_owner(mem);
-    *wait = NULL;
     if (!sm_is_divided(owner))
         return SYNCED_MEM_OK;
     struct sm_record *const own = sm_own_record(owner);
@@ -25,7 +24,7 @@ synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side sid
         return SYNCED_MEM_OK;
     if (stream && side == SM_GPU)
         SM_TRY(sm_internal_stream(stream->device, SM_INTERNAL_ALLOC, &stream));
-    return sm_fetch(own, side, SM_NOTHING, stream, wait);
+    return sm_fetch(own, side, SM_NOTHING, stream, waits);
 }
 
 static enum sm_work get_access_work(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
@@ -41,13 +40,11 @@ static bool is_zeroed(const struct sm_record *record, enum sm_mode mode)
 }
 
 /* Gives the record's host copy memory, and finds the wait before it may be written. */
-static synced_mem_status find_wait_of_zeros(struct sm_record *record, struct sm_waits *waits, bool *more)
+static synced_mem_status find_wait_of_zeros(struct sm_record *record, struct sm_waits *waits)
 {
-    struct sm_fence *again;
-    SM_TRY(sm_fetch(record, SM_CPU, SM_NOTHING, NULL, &again));
+    SM_TRY(sm_fetch(record, SM_CPU, SM_NOTHING, NULL, waits));
     SM_TRY(sm_inflight_settle(sm_copy_of(record, SM_CPU), true, NULL));
-    *more = sm_waits_add(waits, sm_inflight_blocker(sm_copy_of(record, SM_CPU), true));
-    return SYNCED_MEM_OK;
+    return sm_waits_add(waits, sm_inflight_blocker(sm_copy_of(record, SM_CPU), true));
 }
 
 /* Enters the fill as the write of the record's host copy. The zeros are its contents already, and arrive. */
@@ -85,20 +82,19 @@ static struct sm_fence *begin_zeros(const struct synced_mem *mem, enum sm_mode m
 static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode mode, struct sm_waits *waits)
 {
     size_t count = 0;
-    bool more = true;
-    for (struct sm_record *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         if (is_zeroed(each, mode)) {
-            SM_TRY(find_wait_of_zeros(each, waits, &more));
+            SM_TRY(sm_waits_go_on(waits, find_wait_of_zeros(each, waits)));
             count++;
         }
     if (waits->count > 0 || count == 0)
-        return SYNCED_MEM_OK;
+        return sm_waits_status(waits);
     struct sm_fence *const fence = begin_zeros(mem, mode, count);
     if (!fence)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     (void)sm_waits_add(waits, fence);
     sm_fence_drop(fence);
-    return SYNCED_MEM_OK;
+    return SM_AGAIN;
 }
 
 /* ---- Several transfers ---- */
@@ -152,13 +148,11 @@ static void set_side_valid(struct sm_record *record, enum sm_side side)
     sm_set_head(record, sm_head(record) | sm_bit(side));
 }
 
-static synced_mem_status queue_record(struct moves *moves, struct sm_record *record, struct sm_fence **wait)
+static synced_mem_status queue_record(struct moves *moves, struct sm_record *record, struct sm_waits *waits)
 {
     struct sm_transfer *const transfer = &moves->transfers[moves->queued];
     SM_TRY(sm_make_usable(record, moves->side));
-    SM_TRY(sm_queue_move(record, moves->side, moves->stream, &moves->copies, transfer, wait));
-    if (*wait)
-        return SYNCED_MEM_OK;
+    SM_TRY(sm_queue_move(record, moves->side, moves->stream, &moves->copies, transfer, waits));
     if (transfer->staged)
         set_side_valid(record, moves->side);
     else
@@ -184,26 +178,22 @@ static synced_mem_status enter_moves(struct moves *moves)
     return SYNCED_MEM_OK;
 }
 
-/* Queues each transfer that is ready, and collects the waits of the others. */
+/* Queues each transfer that is ready, and collects the waits of the others. What is queued is entered in any case. */
 static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_mode mode, struct moves *moves,
                                          struct sm_waits *waits)
 {
     struct sm_shared_ends ends;
     synced_mem_status status = SYNCED_MEM_OK;
-    bool more = true;
     sm_share_ends(&ends);
-    for (struct sm_record *each = sm_first_record(mem); each && more && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each)) {
-        struct sm_fence *wait = NULL;
+    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each))
         if (is_moved(each, moves->side, mode))
-            status = queue_record(moves, each, &wait);
-        more = !wait || sm_waits_add(waits, wait);
-    }
+            status = sm_waits_go_on(waits, queue_record(moves, each, waits));
     sm_share_no_ends();
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status entered = enter_moves(moves);
-    if (status == SYNCED_MEM_OK)
-        return entered;
+    if (status == SYNCED_MEM_OK || status == SM_AGAIN)
+        return entered != SYNCED_MEM_OK ? entered : sm_waits_status(waits);
     sm_detail_set(&first);
     return status;
 }
@@ -235,24 +225,18 @@ static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, 
                                      struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
     const size_t moves = sm_has_one_record(mem) ? 0 : count_moves(mem, side, mode);
-    struct sm_fence *wait;
-    *fetched = false;
-    SM_TRY(sm_fetch_memory(mem, side, stream, &wait));
-    (void)sm_waits_add(waits, wait);
-    if (waits->count == 0 && moves > 1) {
-        *fetched = true;
+    *fetched = moves > 1;
+    SM_TRY(sm_fetch_memory(mem, side, stream, waits));
+    if (moves > 1)
         SM_TRY(move_records(mem, side, mode, moves, stream, waits));
-    }
-    if (waits->count == 0 && side == SM_CPU)
+    if (side == SM_CPU)
         SM_TRY(zero_parts(mem, mode, waits));
-    bool more = waits->count == 0;
-    for (struct sm_record *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each)) {
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const enum sm_work work = get_access_work(each, side, mode);
         *fetched = *fetched || work != SM_NOTHING;
-        SM_TRY(sm_fetch(each, side, work, stream, &wait));
-        more = !wait || sm_waits_add(waits, wait);
+        SM_TRY(sm_waits_go_on(waits, sm_fetch(each, side, work, stream, waits)));
     }
-    return SYNCED_MEM_OK;
+    return sm_waits_status(waits);
 }
 
 synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
@@ -260,12 +244,8 @@ synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side,
 {
     if (sm_is_divided(mem))
         return fetch_parts(mem, side, mode, stream, fetched, waits);
-    struct sm_fence *wait;
     struct sm_record *const own = sm_own_record(mem);
     const enum sm_work work = get_access_work(own, side, mode);
     *fetched = work != SM_NOTHING;
-    SM_TRY(sm_fetch(own, side, work, stream, &wait));
-    if (wait)
-        (void)sm_waits_add(waits, wait);
-    return SYNCED_MEM_OK;
+    return sm_fetch(own, side, work, stream, waits);
 }

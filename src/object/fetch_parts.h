@@ -1,4 +1,4 @@
-/* Fetching for objects that may have several records. All functions need the root's lock. wait: as in fetch.h. */
+/* Fetching for objects that may have several records. All functions need the root's lock. waits: as in fetch.h. */
 #ifndef SM_FETCH_PARTS_H
 #define SM_FETCH_PARTS_H
 
@@ -8,13 +8,12 @@
  * streams use device memory behind the stream's work. stream: NULL: an internal one. No effect on an undivided
  * object. */
 synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                  struct sm_fence **wait);
+                                  struct sm_waits *waits);
 
 /* Gives each record of the object memory on the side, and does the work of its transition, on the stream or on an
  * internal one (NULL). The transfers of several records go to the runtime in one call, and have one event. *fetched:
- * some record's head has changed, so the caller calls again before it relies on the records. waits: gets the fences that
- * the host waits for before the caller calls again, of all records; the caller ends them, also after a failure. Blocks
- * as sm_transfer_queue(). */
+ * some record's head has changed, so the caller calls again before it relies on the records. waits: gets those of all
+ * records; the caller ends them, also after a failure. Blocks as sm_transfer_queue(). */
 synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                       struct sm_stream *stream, bool *fetched, struct sm_waits *waits);
 

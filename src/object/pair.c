@@ -130,9 +130,9 @@ synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const 
 static synced_mem_status obtain_device_part(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     struct sm_stream *stream;
-    struct sm_fence *again;
+    struct sm_waits none = {.count = 0};
     SM_TRY(sm_pair_allocation_stream(pairs, pair, &stream));
-    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_GPU, stream, &again));
+    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_GPU, stream, &none));
     return sm_attach_part(sm_piece_of(pair->to), SM_GPU);
 }
 
@@ -152,24 +152,25 @@ static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct
     return SYNCED_MEM_OK;
 }
 
+/* Memory that the library obtains itself is there at once. */
 static synced_mem_status obtain_host_copy(const struct sm_pair *pair)
 {
-    struct sm_fence *again;
-    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_CPU, NULL, &again));
-    return sm_fetch(pair->to, SM_CPU, SM_NOTHING, NULL, &again);
+    struct sm_waits none = {.count = 0};
+    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_CPU, NULL, &none));
+    return sm_fetch(pair->to, SM_CPU, SM_NOTHING, NULL, &none);
 }
 
-synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair, bool *without)
+synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair)
 {
-    *without = false;
+    struct synced_mem *const to = sm_owner_of(pair->to);
     if (pair->done || !sm_pair_moves(pair))
         return SYNCED_MEM_OK;
     SM_TRY(sm_make_usable(pair->from, get_source_side(pairs, pair)));
     SM_TRY(sm_make_usable(pair->to, pairs->side));
     SM_TRY(find_pin_of_source(pairs, pair));
-    *without = sm_is_read_only(sm_owner_of(pair->to), pairs->side) ||
-               sm_user_allocator_wanted(sm_owner_of(pair->to), pairs->side) != NULL;
-    if (*without || sm_copy_of(pair->to, pairs->side))
+    if (sm_is_read_only(to, pairs->side) || sm_user_allocator_wanted(to, pairs->side))
+        return SM_AGAIN;
+    if (sm_copy_of(pair->to, pairs->side))
         return SYNCED_MEM_OK;
     return pairs->side == SM_GPU ? obtain_device_copy(pairs, pair) : obtain_host_copy(pair);
 }
@@ -195,54 +196,43 @@ static synced_mem_status check_contents(const struct sm_pair *pair)
 }
 
 /* For a source that the host or a copy thread reads. */
-static synced_mem_status find_source_wait(const struct sm_pair *pair, struct sm_copy *source, struct sm_pair_wait *wait)
+static synced_mem_status find_source_wait(const struct sm_pair *pair, struct sm_copy *source,
+                                          struct sm_pair_waits *waits)
 {
     SM_TRY(check_contents(pair));
-    const synced_mem_status status = sm_inflight_settle(source, false, NULL);
-    wait->fence = status == SYNCED_MEM_OK ? sm_inflight_blocker(source, false) : NULL;
-    wait->of_source = true;
-    return status;
+    SM_TRY(sm_inflight_settle(source, false, NULL));
+    return sm_waits_add(&waits->of[false][true], sm_inflight_blocker(source, false));
 }
 
 /* For a target that the host or a copy thread writes. Its old contents do not matter, and may be lost. */
-static synced_mem_status find_target_wait(struct sm_copy *target, struct sm_pair_wait *wait)
+static synced_mem_status find_target_wait(struct sm_copy *target, struct sm_pair_waits *waits)
 {
-    const synced_mem_status status = sm_inflight_settle(target, true, NULL);
-    wait->fence = status == SYNCED_MEM_OK ? sm_inflight_unfinished(target, true) : NULL;
-    wait->of_source = false;
-    return status;
+    SM_TRY(sm_inflight_settle(target, true, NULL));
+    return sm_waits_add(&waits->of[false][false], sm_inflight_unfinished(target, true));
 }
 
 /* The stream waits for all work once that is queued. A pageable source is read at once, so the host waits for it. */
-static synced_mem_status find_queued_wait(const struct route *route, struct sm_pair_wait *wait)
+static synced_mem_status find_queued_wait(const struct route *route, struct sm_pair_waits *waits)
 {
-    if (route->direction == SM_H2D && !route->source->pinned) {
-        *wait = (struct sm_pair_wait){.fence = sm_inflight_blocker(route->source, false), .of_source = true};
-        if (wait->fence)
-            return SYNCED_MEM_OK;
-    }
-    *wait = (struct sm_pair_wait){
-        .fence = sm_inflight_unqueued(route->source, false), .until_queued = true, .of_source = true};
-    if (!wait->fence)
-        *wait = (struct sm_pair_wait){.fence = sm_inflight_queueing(route->target, true), .until_queued = true};
-    return SYNCED_MEM_OK;
+    if (route->direction == SM_H2D && !route->source->pinned)
+        SM_TRY(sm_waits_add(&waits->of[false][true], sm_inflight_blocker(route->source, false)));
+    SM_TRY(sm_waits_add(&waits->of[true][true], sm_inflight_unqueued(route->source, false)));
+    return sm_waits_add(&waits->of[true][false], sm_inflight_queueing(route->target, true));
 }
 
-synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair, struct sm_pair_wait *wait)
+synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair,
+                                    struct sm_pair_waits *waits)
 {
-    *wait = (struct sm_pair_wait){.fence = NULL};
     if (pair->done || !sm_pair_moves(pair))
         return SYNCED_MEM_OK;
     SM_TRY(find_pin_of_target(pairs, pair));
     const struct route route = choose_route(pairs, pair);
     if (pairs->side == SM_CPU && route.direction == SM_D2H)
-        *wait = (struct sm_pair_wait){.fence = sm_inflight_arrival_from_elsewhere(route.source), .of_source = true};
-    if (wait->fence)
-        return SYNCED_MEM_OK;
+        SM_TRY(sm_waits_add(&waits->of[false][true], sm_inflight_arrival_from_elsewhere(route.source)));
     if (route.way == QUEUED)
-        return find_queued_wait(&route, wait);
-    SM_TRY(find_source_wait(pair, route.source, wait));
-    return wait->fence ? SYNCED_MEM_OK : find_target_wait(route.target, wait);
+        return find_queued_wait(&route, waits);
+    SM_TRY(find_source_wait(pair, route.source, waits));
+    return find_target_wait(route.target, waits);
 }
 
 /* ---- Heads ---- */

@@ -51,11 +51,10 @@ struct sm_pairs {
     struct sm_host_collection *by_host; /* of these contents, in one round */
 };
 
-/* The wait that a pair needs. */
-struct sm_pair_wait {
-    struct sm_fence *fence; /* NULL: none; the caller does not hold it */
-    bool until_queued;      /* the host waits only until a stream can wait for the fence */
-    bool of_source;         /* the fence's work brings the contents to copy */
+/* The waits of the pairs. [until_queued]: the host waits only until a stream can wait for the fence. [of_source]: the
+ * fence's work brings the contents to copy. */
+struct sm_pair_waits {
+    struct sm_waits of[2][2];
 };
 
 /* Returns whether from has contents. */
@@ -68,13 +67,14 @@ static inline bool sm_pair_moves(const struct sm_pair *pair)
 synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const struct sm_pair *pair,
                                             struct sm_stream **stream);
 
-/* Gets memory for the target. *without: the memory must come from a user allocator, or takes the place of read-only
+/* Gets memory for the target. SM_AGAIN: the memory must come from a user allocator, or takes the place of read-only
  * memory; both with nothing locked. Blocks as sm_find_pin(). On failure the object may have new memory. */
-synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair, bool *without);
+synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair);
 
-/* Finds the next fence that the host waits for before it can copy the contents. Blocks as sm_find_pin(). */
+/* Finds the next fence that the host waits for before it can copy the contents, and returns SM_AGAIN. Blocks as
+ * sm_find_pin(). */
 synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair,
-                                    struct sm_pair_wait *wait);
+                                    struct sm_pair_waits *waits);
 
 /* Copies the contents, or queues or begins the transfer. sm_pair_find_wait() must have found no wait. If the pair is
  * queued afterwards, the caller enters the transfer and calls sm_pair_set_heads(). Otherwise the pair is done or begun.

@@ -40,8 +40,11 @@ struct batch {
     struct sm_stream *stream;
     struct synced_mem *failed;
     struct sm_waits waits; /* the host waits for them before all or the rest can be queued */
-    size_t room;           /* mentions that the arrays have room for */
-    void *block;           /* the memory of the arrays if the caller's has too little room; else NULL */
+    /* An owner without memory for the contents, and with an allocator, or with read-only memory; NULL: none. It gets
+     * its memory with nothing locked. */
+    struct synced_mem *without;
+    size_t room; /* mentions that the arrays have room for */
+    void *block; /* the memory of the arrays if the caller's has too little room; else NULL */
 };
 
 static bool is_pull(const struct batch *batch)
@@ -148,7 +151,7 @@ static void restore_record(struct sm_record *record)
 
 static void leave_record(const struct batch *batch, struct sm_mention *mention, synced_mem_status status)
 {
-    if (status != SYNCED_MEM_OK)
+    if (status != SYNCED_MEM_OK && status != SM_AGAIN)
         restore_record(mention->record);
     else if (batch->is_moving)
         set_head(batch, mention);
@@ -185,13 +188,10 @@ static void release_records(struct batch *batch)
 static __attribute__((noinline)) synced_mem_status queue_record_move(struct batch *batch, struct sm_record *record)
 {
     struct sm_transfer *const transfer = &batch->transfers[batch->queued];
-    struct sm_fence *wait = NULL;
     if (sm_shared_copy(record))
         return sm_unified_move(record, batch->side, batch->stream);
-    SM_TRY(sm_queue_move(record, batch->side, batch->stream, &batch->copies, transfer, &wait));
-    if (wait)
-        (void)sm_waits_add(&batch->waits, wait);
-    else if (transfer->staged)
+    SM_TRY(sm_queue_move(record, batch->side, batch->stream, &batch->copies, transfer, &batch->waits));
+    if (transfer->staged)
         batch->arrivals[batch->staged++] = sm_fence_hold(sm_copy_of(record, batch->side)->write);
     else
         batch->queued++;
@@ -291,24 +291,22 @@ static synced_mem_status send_batch(struct batch *batch)
     return status;
 }
 
-/* Sends the batch and enters the transfers. */
-static synced_mem_status send_and_enter(struct batch *batch)
+/* Sends the batch and enters the transfers. again: one of them could not be queued yet, so the batch is not sent. */
+static synced_mem_status send_and_enter(struct batch *batch, bool again)
 {
-    synced_mem_status status = batch->waits.count > 0 ? SYNCED_MEM_OK : send_batch(batch);
+    const synced_mem_status status = again ? SYNCED_MEM_OK : send_batch(batch);
     if (status != SYNCED_MEM_OK)
         return enter_after_failure(batch, status);
-    status = enter_queued_transfers(batch);
-    batch->is_moving = status == SYNCED_MEM_OK && batch->waits.count == 0;
+    SM_TRY(enter_queued_transfers(batch));
+    batch->is_moving = !again;
     batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
-    return status;
+    return again ? SM_AGAIN : SYNCED_MEM_OK;
 }
 
-/* Makes the record's side usable and its owner's memory exist, if the record moves. *without: an owner without memory
- * for the contents, and with an allocator, or with read-only memory. NULL: none. An unusable host copy is given up. */
-static synced_mem_status find_missing_memory(struct batch *batch, struct sm_mention *mention,
-                                             struct synced_mem **without)
+/* Makes the record's side usable and its owner's memory exist, if the record moves. An unusable host copy is given up.
+ * SM_AGAIN: the owner gets its memory with nothing locked. */
+static synced_mem_status find_missing_memory(struct batch *batch, struct sm_mention *mention)
 {
-    struct sm_fence *wait;
     struct sm_record *const record = mention->record;
     const struct sm_copy *const copy = sm_copy_of(record, batch->side);
     if (!sm_is_to_be_moved(record, batch->side) || (copy && !copy->untracked && !copy->read_only))
@@ -317,29 +315,28 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct sm_ment
     SM_TRY(sm_make_usable(record, batch->side));
     if (sm_is_read_only(sm_owner_of(record), batch->side) ||
         sm_user_allocator_wanted(sm_owner_of(record), batch->side)) {
-        *without = sm_owner_of(record);
-        return SYNCED_MEM_OK;
+        batch->without = sm_owner_of(record);
+        return SM_AGAIN;
     }
-    return sm_fetch_memory(sm_owner_of(record), batch->side, batch->stream, &wait);
+    return sm_fetch_memory(sm_owner_of(record), batch->side, batch->stream, &batch->waits);
 }
 
 /* Queues nothing until all checks have passed and all memory that is obtained alone is there. */
-static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream handle, struct synced_mem **without)
+static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream handle)
 {
-    *without = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK; i++) {
         batch->failed = batch->mems[i];
         status = check_object_move(batch, i, handle);
     }
     const struct sm_mention *const end = get_end_of_list(batch);
-    for (struct sm_mention *each = batch->mentions.list; each < end && status == SYNCED_MEM_OK && !*without; each++) {
+    for (struct sm_mention *each = batch->mentions.list; each < end && status == SYNCED_MEM_OK; each++) {
         batch->failed = each->object;
         if (!each->ready)
-            status = find_missing_memory(batch, each, without);
+            status = find_missing_memory(batch, each);
     }
-    if (*without)
-        return SYNCED_MEM_OK;
+    if (status == SM_AGAIN)
+        return status;
     if (status == SYNCED_MEM_OK)
         sm_batch_begin(&batch->copies, batch->stream);
     batch->copies.reads = batch->mentions.count > 1 ? sm_inflight_reserve_many(batch->mentions.count) : NULL;
@@ -350,28 +347,28 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
     }
     sm_inflight_unreserve_many(batch->copies.reads); /* a record that is not moved, or is staged, needs none */
     batch->copies.reads = NULL;
-    return status == SYNCED_MEM_OK ? send_and_enter(batch) : enter_after_failure(batch, status);
+    if (status != SYNCED_MEM_OK && status != SM_AGAIN)
+        return enter_after_failure(batch, status);
+    return send_and_enter(batch, status == SM_AGAIN);
 }
 
-static synced_mem_status find_wait_of_move(const struct batch *batch, struct sm_mention *mention,
-                                           struct sm_fence **wait)
+static synced_mem_status find_wait_of_move(struct batch *batch, struct sm_mention *mention)
 {
     bool staged;
-    SM_TRY(sm_find_move_wait(mention->record, batch->side, true, &batch->copies, wait, &staged));
-    mention->ready = !*wait && !staged && sm_has_memory_to_write(mention->record, batch->side);
+    SM_TRY(sm_find_move_wait(mention->record, batch->side, true, &batch->copies, &batch->waits, &staged));
+    mention->ready = !staged && sm_has_memory_to_write(mention->record, batch->side);
     return SYNCED_MEM_OK;
 }
 
 /* Another thread's push may still be queueing. The move of a single record finds its own wait before it queues
  * anything, but not if both sides use one copy. */
-static synced_mem_status find_record_wait(const struct batch *batch, struct sm_mention *mention, struct sm_fence **wait)
+static synced_mem_status find_record_wait(struct batch *batch, struct sm_mention *mention)
 {
     struct sm_record *const record = mention->record;
     if (sm_is_to_be_moved(record, batch->side))
-        return batch->mentions.count > 1 || sm_shared_copy(record) ? find_wait_of_move(batch, mention, wait)
-                                                                   : SYNCED_MEM_OK;
+        return batch->mentions.count > 1 || sm_shared_copy(record) ? find_wait_of_move(batch, mention) : SYNCED_MEM_OK;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !is_pull(batch))
-        *wait = sm_inflight_queueing(sm_copy_of(record, batch->side), false);
+        return sm_waits_add(&batch->waits, sm_inflight_queueing(sm_copy_of(record, batch->side), false));
     return SYNCED_MEM_OK;
 }
 
@@ -379,13 +376,9 @@ static synced_mem_status find_record_wait(const struct batch *batch, struct sm_m
 static synced_mem_status find_first_waits(struct batch *batch)
 {
     const struct sm_mention *const end = get_end_of_list(batch);
-    bool more = true;
-    for (struct sm_mention *each = batch->mentions.list; each < end && more; each++) {
-        struct sm_fence *wait = NULL;
-        SM_TRY(find_record_wait(batch, each, &wait));
-        more = !wait || sm_waits_add(&batch->waits, wait);
-    }
-    return SYNCED_MEM_OK;
+    for (struct sm_mention *each = batch->mentions.list; each < end; each++)
+        SM_TRY(sm_waits_go_on(&batch->waits, find_record_wait(batch, each)));
+    return sm_waits_status(&batch->waits);
 }
 
 /* Makes the stream come after a staged push, or waits for it. Waits for a staged pull until it is no longer queueing:
@@ -488,7 +481,7 @@ static synced_mem_status follow_staged_transfers(struct batch *batch, synced_mem
 static synced_mem_status wait_for_fences(struct batch *batch, synced_mem_status status)
 {
     bool over;
-    if (status == SYNCED_MEM_OK)
+    if (status == SM_AGAIN)
         status = sm_waits_wait(&batch->waits, false, &over);
     sm_waits_end(&batch->waits);
     if (status != SYNCED_MEM_OK)
@@ -512,22 +505,20 @@ static void reset_batch(struct batch *batch)
 static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle)
 {
     for (;;) {
-        struct synced_mem *without = NULL;
-        synced_mem_status status = enter_objects(batch);
-        if (status != SYNCED_MEM_OK)
-            return status;
+        batch->without = NULL;
+        SM_TRY(enter_objects(batch));
         sm_share_ends(&batch->ends);
-        status = find_first_waits(batch);
-        if (batch->waits.count == 0 && status == SYNCED_MEM_OK)
-            status = move_all_objects(batch, handle, &without);
-        const bool waits = batch->waits.count > 0;
+        synced_mem_status status = find_first_waits(batch);
+        if (status == SYNCED_MEM_OK)
+            status = move_all_objects(batch, handle);
         sm_share_no_ends();
         leave_objects(batch, status);
-        if (waits)
+        const bool again = status == SM_AGAIN;
+        if (batch->waits.count > 0)
             status = wait_for_fences(batch, status);
-        else if (without)
-            status = sm_obtain_alone(without, batch->side, batch->stream);
-        if (status != SYNCED_MEM_OK || (!waits && !without))
+        else if (again)
+            status = sm_obtain_alone(batch->without, batch->side, batch->stream);
+        if (!again || status != SYNCED_MEM_OK)
             return status;
         reset_batch(batch);
     }
@@ -571,7 +562,6 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     struct share one;
     struct batch batch = {.mems = mems, .count = count, .side = side};
     batch.copies.direction = side == SM_GPU ? SM_H2D : SM_D2H;
-    sm_waits_begin(&batch.waits);
     if (count == 0)
         return SYNCED_MEM_OK;
     struct share *const shares = count > 1 ? malloc(count * sizeof one) : &one;

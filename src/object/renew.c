@@ -58,16 +58,16 @@ static size_t count_kept_records(const struct renewing *renewing)
 }
 
 /* Finds the wait for contents that the host copies. Returns why contents were lost. */
-static synced_mem_status find_arrival(const struct renewing *renewing, struct sm_fence **wait)
+static synced_mem_status find_arrival(const struct renewing *renewing)
 {
-    for (struct sm_record *each = sm_first_record(renewing->owner); each && !*wait;
+    for (struct sm_record *each = sm_first_record(renewing->owner); each;
          each = sm_next_record(renewing->owner, each)) {
         if (!is_kept(renewing, each))
             continue;
         struct sm_copy *const copy = sm_copy_of(each, SM_CPU);
         struct sm_fence *const lost = sm_inflight_lost(copy);
         SM_TRY(lost ? sm_fence_wait_queued(lost) : sm_inflight_settle(copy, false, NULL));
-        *wait = sm_inflight_unfinished(copy, false);
+        SM_TRY(sm_waits_add(&renewing->transaction->waits, sm_inflight_unfinished(copy, false)));
     }
     return SYNCED_MEM_OK;
 }
@@ -125,8 +125,7 @@ static synced_mem_status enter_reads(const struct renewing *renewing, struct sm_
 
 /* Begins to copy the contents of a root in parts, for which no lock is held. Memory that is read-only gets no other
  * contents meanwhile, but some of them may become stale. */
-static synced_mem_status begin_host_copy(const struct renewing *renewing, const struct sm_copy *from,
-                                         struct sm_fence **wait)
+static synced_mem_status begin_host_copy(const struct renewing *renewing, const struct sm_copy *from)
 {
     struct sm_renewal *const renewal = &renewing->transaction->renewal;
     const size_t count = count_kept_records(renewing);
@@ -143,8 +142,7 @@ static synced_mem_status begin_host_copy(const struct renewing *renewing, const 
     }
     sm_inflight_written(renewal->copy, fence);
     renewal->is_filled = true;
-    *wait = fence;
-    return SYNCED_MEM_OK;
+    return sm_waits_add(&renewing->transaction->waits, fence);
 }
 
 /* The work on each piece is in its own part. That on an undivided object is the transfer's to wait for. */
@@ -199,16 +197,14 @@ static synced_mem_status find_working_stream(const struct renewing *renewing, st
     return sm_internal_stream_behind(sm_device(renewing->owner), SM_INTERNAL_MOVE_BEHIND, stream);
 }
 
-static synced_mem_status obtain_from_allocator(const struct renewing *renewing, const struct sm_allocator *allocator,
-                                               struct sm_fence **wait)
+static synced_mem_status obtain_from_allocator(const struct renewing *renewing, const struct sm_allocator *allocator)
 {
     struct sm_stream *stream = NULL;
     if (renewing->side == SM_GPU)
         SM_TRY(find_working_stream(renewing, &stream));
     SM_TRY(sm_user_allocator_obtain_unlocked(renewing->owner, allocator, sm_size(renewing->owner), stream,
                                              &renewing->transaction->renewal.copy));
-    *wait = sm_fence_done;
-    return SYNCED_MEM_OK;
+    return SM_AGAIN;
 }
 
 /* After a failure the next user of the memory has to come after its allocation. An allocator's memory has a fence for
@@ -233,8 +229,7 @@ static synced_mem_status fill_device_renewal(const struct renewing *renewing, st
 
 /* A stream comes after the copy, which is on it. Without one the host waits, so that a failed copy loses no
  * contents. */
-static synced_mem_status finish_device_renewal(const struct renewing *renewing, struct sm_copy *from,
-                                               struct sm_fence **wait)
+static synced_mem_status finish_device_renewal(const struct renewing *renewing, struct sm_copy *from)
 {
     const struct sm_renewal *const renewal = &renewing->transaction->renewal;
     if (!renewal->is_filled)
@@ -243,25 +238,24 @@ static synced_mem_status finish_device_renewal(const struct renewing *renewing, 
         return SYNCED_MEM_OK;
     struct sm_fence *const lost = sm_inflight_lost(renewal->copy);
     SM_TRY(lost ? sm_fence_wait_queued(lost) : SYNCED_MEM_OK);
-    *wait = sm_inflight_unfinished(renewal->copy, true);
-    return SYNCED_MEM_OK;
+    return sm_waits_add(&renewing->transaction->waits, sm_inflight_unfinished(renewal->copy, true));
 }
 
 /* Obtains the memory, and finds the wait for the contents. */
-static synced_mem_status prepare_renewal(const struct renewing *renewing, struct sm_copy *from, struct sm_fence **wait)
+static synced_mem_status prepare_renewal(const struct renewing *renewing, struct sm_copy *from)
 {
     struct sm_copy **const copy = &renewing->transaction->renewal.copy;
     const struct sm_allocator *const allocator = sm_object_allocator(renewing->owner, renewing->side);
     if (!*copy && allocator)
-        return obtain_from_allocator(renewing, allocator, wait);
+        return obtain_from_allocator(renewing, allocator);
     if (renewing->side == SM_GPU)
-        return finish_device_renewal(renewing, from, wait);
+        return finish_device_renewal(renewing, from);
     if (!*copy)
         SM_TRY(sm_obtain_host(renewing->owner, sm_size(renewing->owner), false, copy));
     if (renewing->transaction->renewal.is_filled)
         return SYNCED_MEM_OK;
-    SM_TRY(find_arrival(renewing, wait));
-    return *wait || !sm_is_divided(renewing->owner) ? SYNCED_MEM_OK : begin_host_copy(renewing, from, wait);
+    SM_TRY(find_arrival(renewing));
+    return sm_is_divided(renewing->owner) ? begin_host_copy(renewing, from) : SYNCED_MEM_OK;
 }
 
 /* ---- Replacing ---- */
@@ -304,37 +298,30 @@ static synced_mem_status put_renewal(const struct renewing *renewing)
 }
 
 synced_mem_status sm_renew(struct sm_transaction *transaction, enum sm_side side, bool overwrites,
-                           struct sm_stream *stream, struct sm_fence **wait)
+                           struct sm_stream *stream)
 {
     const struct renewing renewing = {.transaction = transaction,
                                       .owner = sm_owner(transaction->mem),
                                       .side = side,
                                       .overwrites = overwrites,
                                       .stream = stream};
-    *wait = NULL;
     if (!sm_is_read_only(transaction->mem, side))
         return SYNCED_MEM_OK;
     SM_TRY(sm_check_not_exported(renewing.owner, side));
     struct sm_copy *const from = sm_copy_of(sm_own_record(renewing.owner), side);
     begin_renewal(transaction, from);
-    SM_TRY(prepare_renewal(&renewing, from, wait));
-    if (!*wait)
-        SM_TRY(sm_find_wait_of_borrowed(renewing.owner, side, wait));
-    return *wait ? SYNCED_MEM_OK : put_renewal(&renewing);
+    SM_TRY(prepare_renewal(&renewing, from));
+    SM_TRY(sm_find_wait_of_borrowed(renewing.owner, side, &transaction->waits));
+    return put_renewal(&renewing);
 }
 
 static synced_mem_status renew_and_wait(struct sm_transaction *transaction, enum sm_side side)
 {
-    for (;;) {
-        struct sm_fence *wait;
-        bool over;
-        SM_TRY(sm_renew(transaction, side, false, NULL, &wait));
-        if (!wait)
-            return SYNCED_MEM_OK;
-        const synced_mem_status status = sm_wait_unlocked(transaction->mem, wait, &over);
-        if (status != SYNCED_MEM_OK && !over)
-            return status;
-    }
+    synced_mem_status status;
+    do
+        status = sm_renew(transaction, side, false, NULL);
+    while (sm_wait_again(transaction, &status) || transaction->over);
+    return status;
 }
 
 static synced_mem_status make_writable(struct synced_mem *mem, enum sm_side side)
@@ -347,8 +334,8 @@ static synced_mem_status make_writable(struct synced_mem *mem, enum sm_side side
 synced_mem_status sm_obtain_alone(struct synced_mem *owner, enum sm_side side, struct sm_stream *stream)
 {
     struct sm_transaction transaction;
-    struct sm_fence *again;
     SM_TRY(make_writable(owner, side));
     SM_TRY(sm_enter_restoring_nothing(&transaction, owner));
-    return sm_leave(&transaction, sm_user_allocator_obtain(owner, side, stream, &again));
+    const synced_mem_status status = sm_user_allocator_obtain(owner, side, stream);
+    return sm_leave(&transaction, status == SM_AGAIN ? SYNCED_MEM_OK : status);
 }

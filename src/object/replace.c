@@ -15,77 +15,74 @@
 
 /* ---- Handing back ---- */
 
-/* Waits until the sides that are given up have nothing of the library's in flight, if they are borrowed. */
-static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
+static synced_mem_status find_wait_of_sides(struct sm_transaction *transaction, const bool going[SM_SIDES])
 {
-    for (;;) {
-        struct sm_fence *wait = NULL;
-        synced_mem_status status = SYNCED_MEM_OK;
-        for (enum sm_side side = SM_CPU; side < SM_SIDES && !wait && status == SYNCED_MEM_OK; side++)
-            if (going[side])
-                status = sm_find_wait_of_borrowed(mem, side, &wait);
-        if (!wait)
-            return status;
-        bool over;
-        status = sm_wait_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK && !over)
-            return status;
-    }
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (going[side])
+            SM_TRY(sm_find_wait_of_borrowed(transaction->mem, side, &transaction->waits));
+    return SYNCED_MEM_OK;
+}
+
+/* Waits until the sides that are given up have nothing of the library's in flight, if they are borrowed. */
+static synced_mem_status make_replaceable(struct sm_transaction *transaction, const bool going[SM_SIDES])
+{
+    synced_mem_status status;
+    do
+        status = find_wait_of_sides(transaction, going);
+    while (sm_wait_again(transaction, &status) || transaction->over);
+    return status;
 }
 
 /* ---- Releasing one side ---- */
 
 /* Finds the wait for a record's contents on the other side, if this side is the last that has them. */
-static synced_mem_status find_arrival_of_record(struct sm_record *record, enum sm_side side, struct sm_fence **wait)
+static synced_mem_status find_arrival_of_record(struct sm_record *record, enum sm_side side, struct sm_waits *waits)
 {
-    synced_mem_status status = SYNCED_MEM_OK;
-    *wait = NULL;
     if (sm_head(record) == sm_bit(side))
-        status = sm_fetch(record, sm_other(side), SM_MOVE, NULL, wait);
-    if (status == SYNCED_MEM_OK && !*wait && sm_head(record) == SYNCED_MEM_SYNCED)
-        *wait = sm_inflight_blocker(sm_copy_of(record, sm_other(side)), false);
-    return status;
+        SM_TRY(sm_fetch(record, sm_other(side), SM_MOVE, NULL, waits));
+    if (sm_head(record) != SYNCED_MEM_SYNCED)
+        return SYNCED_MEM_OK;
+    return sm_waits_add(waits, sm_inflight_blocker(sm_copy_of(record, sm_other(side)), false));
 }
 
-static synced_mem_status find_next_arrival(struct sm_transaction *transaction, enum sm_side side,
-                                           struct sm_fence **wait)
+static synced_mem_status find_next_arrival(struct sm_transaction *transaction, enum sm_side side)
 {
     const struct synced_mem *const mem = transaction->mem;
-    synced_mem_status status = SYNCED_MEM_OK;
-    *wait = NULL;
-    for (struct sm_record *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each)) {
-        const bool is_alone = sm_head(each) == sm_bit(side);
-        if (is_alone)
-            status = sm_renew(transaction, sm_other(side), false, NULL, wait);
-        if (status == SYNCED_MEM_OK && !*wait && is_alone)
-            status = sm_fetch_memory(mem, sm_other(side), NULL, wait);
-        if (status == SYNCED_MEM_OK && !*wait)
-            status = find_arrival_of_record(each, side, wait);
-    }
-    return status;
-}
-
-/* Makes the contents arrive on the other side if this one has them. Then nothing is in flight on borrowed memory. */
-static synced_mem_status make_dispensable(struct sm_transaction *transaction, enum sm_side side)
-{
-    struct synced_mem *const mem = transaction->mem;
-    while (sm_copy_of(sm_own_record(mem), side)) {
-        struct sm_fence *wait;
-        SM_TRY(sm_shared_copy(sm_own_record(mem)) ? SYNCED_MEM_OK : sm_check_not_exported(mem, side));
-        synced_mem_status status = find_next_arrival(transaction, side, &wait);
-        const bool arriving = wait != NULL;
-        if (status == SYNCED_MEM_OK && !wait)
-            status = sm_find_wait_of_borrowed(mem, side, &wait);
-        if (status != SYNCED_MEM_OK || !wait)
-            return status;
-        bool over;
-        status = sm_wait_unlocked(mem, wait, &over);
-        /* Failed work no longer touches borrowed memory, but contents that were to arrive are missing. */
-        if (status != SYNCED_MEM_OK && (arriving || !over))
-            return status;
+    struct sm_waits *const waits = &transaction->waits;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        if (sm_head(each) == sm_bit(side)) {
+            SM_TRY(sm_renew(transaction, sm_other(side), false, NULL));
+            SM_TRY(sm_fetch_memory(mem, sm_other(side), NULL, waits));
+        }
+        SM_TRY(find_arrival_of_record(each, side, waits));
     }
     return SYNCED_MEM_OK;
+}
+
+/* *arriving: the wait is for contents that arrive on the other side. */
+static synced_mem_status find_wait_of_release(struct sm_transaction *transaction, enum sm_side side, bool *arriving)
+{
+    struct synced_mem *const mem = transaction->mem;
+    if (!sm_copy_of(sm_own_record(mem), side))
+        return SYNCED_MEM_OK;
+    if (!sm_shared_copy(sm_own_record(mem)))
+        SM_TRY(sm_check_not_exported(mem, side));
+    *arriving = true;
+    SM_TRY(find_next_arrival(transaction, side));
+    *arriving = false;
+    return sm_find_wait_of_borrowed(mem, side, &transaction->waits);
+}
+
+/* Makes the contents arrive on the other side if this one has them. Then nothing is in flight on borrowed memory. Failed
+ * work no longer touches borrowed memory, but contents that were to arrive are missing. */
+static synced_mem_status make_dispensable(struct sm_transaction *transaction, enum sm_side side)
+{
+    synced_mem_status status;
+    bool arriving = false;
+    do
+        status = find_wait_of_release(transaction, side, &arriving);
+    while (sm_wait_again(transaction, &status) || (transaction->over && !arriving));
+    return status;
 }
 
 /* Takes the memory out of an object whose head does not count on it. Memory that both sides use stays. */
@@ -140,7 +137,7 @@ static synced_mem_status release_copies(struct sm_transaction *transaction)
 {
     static const bool both[SM_SIDES] = {true, true};
     struct synced_mem *const mem = transaction->mem;
-    SM_TRY(make_replaceable(mem, both));
+    SM_TRY(make_replaceable(transaction, both));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         SM_TRY(sm_check_not_exported(mem, side));
     SM_TRY(sm_is_divided(mem) ? gather_all_parts(mem) : SYNCED_MEM_OK);
@@ -223,7 +220,7 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
     struct sm_copy *parts[SM_SIDES] = {NULL};
     unsigned head = SYNCED_MEM_UNINITIALIZED;
     SM_TRY(sm_unified_check_user_memory(mem));
-    SM_TRY(make_replaceable(mem, going));
+    SM_TRY(make_replaceable(transaction, going));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (going[side])
             SM_TRY(sm_check_not_exported(mem, side));

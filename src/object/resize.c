@@ -76,23 +76,17 @@ static void drop_growth(struct growth *growth)
     sm_copy_retire(growth->larger);
 }
 
-/* Gets memory from an allocator, if there is one and no other memory. *wait: the caller reads the object's state
- * again. */
-static synced_mem_status allocate_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth,
-                                         struct sm_fence **wait)
+/* Gets memory from an allocator, if there is one and no other memory. Then returns SM_AGAIN. */
+static synced_mem_status allocate_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth)
 {
     const struct sm_allocator *const allocator = sm_object_allocator(mem, side);
     struct sm_stream *stream = NULL;
-    synced_mem_status status = SYNCED_MEM_OK;
     if (growth->empty[side] || growth->larger || !allocator)
         return SYNCED_MEM_OK;
     if (side == SM_GPU)
-        status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_user_allocator_obtain_unlocked(mem, allocator, size, stream, &growth->empty[side]);
-    if (status == SYNCED_MEM_OK)
-        *wait = sm_fence_done;
-    return status;
+        SM_TRY(sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream));
+    SM_TRY(sm_user_allocator_obtain_unlocked(mem, allocator, size, stream, &growth->empty[side]));
+    return SM_AGAIN;
 }
 
 static struct sm_copy *take_empty_copy(struct growth *growth, enum sm_side side)
@@ -178,8 +172,7 @@ static synced_mem_status enter_growth(const struct synced_mem *mem, const struct
     return status;
 }
 
-static synced_mem_status grow_device(struct sm_transaction *transaction, size_t size, struct growth *growth,
-                                     struct sm_fence **wait)
+static synced_mem_status grow_device(struct sm_transaction *transaction, size_t size, struct growth *growth)
 {
     struct synced_mem *const mem = transaction->mem;
     struct sm_copy *const from = sm_copy_of(sm_own_record(mem), SM_GPU);
@@ -196,10 +189,10 @@ static synced_mem_status grow_device(struct sm_transaction *transaction, size_t 
     growth->from = from;
     growth->writes = get_writes(mem);
     growth->size = sm_size(mem);
-    status = sm_find_wait_of_borrowed(mem, SM_GPU, wait);
-    if (status == SYNCED_MEM_OK && *wait && sm_is_divided(mem))
-        status = enter_growth(mem, growth);
-    if (status != SYNCED_MEM_OK || *wait)
+    status = sm_find_wait_of_borrowed(mem, SM_GPU, &transaction->waits);
+    if (status == SM_AGAIN && sm_is_divided(mem))
+        SM_TRY(enter_growth(mem, growth));
+    if (status != SYNCED_MEM_OK)
         return status;
     become_whole(mem, get_sides(mem));
     sm_detach_copy(transaction, SM_GPU);
@@ -209,12 +202,10 @@ static synced_mem_status grow_device(struct sm_transaction *transaction, size_t 
 }
 
 static synced_mem_status grow_side(struct sm_transaction *transaction, enum sm_side side, size_t size,
-                                   struct growth *growth, struct sm_fence **wait)
+                                   struct growth *growth)
 {
-    const synced_mem_status status = allocate_growth(transaction->mem, side, size, growth, wait);
-    if (status != SYNCED_MEM_OK || *wait)
-        return status;
-    return side == SM_GPU ? grow_device(transaction, size, growth, wait) : grow_host(transaction, size, growth);
+    SM_TRY(allocate_growth(transaction->mem, side, size, growth));
+    return side == SM_GPU ? grow_device(transaction, size, growth) : grow_host(transaction, size, growth);
 }
 
 static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
@@ -255,25 +246,22 @@ static bool is_host_work(const struct synced_mem *mem, size_t size)
 }
 
 /* Grows the object. Sides with room keep the contents and get zeros behind them. If none has room, one side gets larger
- * memory. *wait: not done yet, and the host waits for that first. */
-static synced_mem_status grow_object(struct sm_transaction *transaction, size_t size, struct growth *growth,
-                                     struct sm_fence **wait)
+ * memory. */
+static synced_mem_status grow_object(struct sm_transaction *transaction, size_t size, struct growth *growth)
 {
     struct synced_mem *const mem = transaction->mem;
     const unsigned head = get_sides(mem);
     const unsigned room =
         (has_room(mem, SM_CPU, size) ? sm_bit(SM_CPU) : 0) | (has_room(mem, SM_GPU, size) ? sm_bit(SM_GPU) : 0);
     unsigned next = head & room;
-    synced_mem_status status = SYNCED_MEM_OK;
     if (head != SYNCED_MEM_UNINITIALIZED && next == 0) {
         next = head & sm_bit(SM_GPU) ? sm_bit(SM_GPU) : sm_bit(SM_CPU);
-        status = grow_side(transaction, is_host_work(mem, size) ? SM_CPU : SM_GPU, size, growth, wait);
+        SM_TRY(grow_side(transaction, is_host_work(mem, size) ? SM_CPU : SM_GPU, size, growth));
     } else {
-        status = zero_tails(transaction, size, next);
+        SM_TRY(zero_tails(transaction, size, next));
     }
-    if (status == SYNCED_MEM_OK && !*wait)
-        set_size(transaction, size, next);
-    return status;
+    set_size(transaction, size, next);
+    return SYNCED_MEM_OK;
 }
 
 /* ---- Waits ---- */
@@ -286,14 +274,14 @@ static bool is_safe(const struct sm_record *record)
 
 /* Finds the wait for a side's work in flight. conflicting: also for the readers. Uses of a part that a lost device has
  * ended need no event. */
-static synced_mem_status find_side_wait(const struct synced_mem *mem, enum sm_side side, bool conflicting,
-                                        struct sm_fence **wait)
+static synced_mem_status find_side_wait(struct sm_transaction *transaction, enum sm_side side, bool conflicting)
 {
-    for (struct sm_record *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each)) {
+    const struct synced_mem *const mem = transaction->mem;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const synced_mem_status status = sm_inflight_settle(sm_copy_of(each, side), conflicting, NULL);
         if (status != SYNCED_MEM_OK && !(status == SYNCED_MEM_ERR_DEVICE_LOST && sm_is_divided(mem) && is_safe(each)))
             return status;
-        *wait = sm_inflight_blocker(sm_copy_of(each, side), conflicting);
+        SM_TRY(sm_waits_add(&transaction->waits, sm_inflight_blocker(sm_copy_of(each, side), conflicting)));
     }
     return SYNCED_MEM_OK;
 }
@@ -307,56 +295,41 @@ static enum sm_side choose_side(const struct synced_mem *mem)
     return SM_GPU;
 }
 
-/* Finds the first of the waits before the contents are on the side. The copies hold it. */
-static synced_mem_status find_fetch_wait(struct synced_mem *mem, enum sm_side side, bool *fetched,
-                                         struct sm_fence **wait)
-{
-    struct sm_waits waits;
-    sm_waits_begin(&waits);
-    const synced_mem_status status = sm_fetch_for_access(mem, side, SM_READ, NULL, fetched, &waits);
-    *wait = sm_waits_first(&waits);
-    sm_waits_end(&waits);
-    return status;
-}
-
 /* Brings the contents of a root in parts to one side, and finds the wait until they are there. Nothing else in flight
  * on the parts needs a wait: it is gathered. A side that was valid stays valid, so a failure undoes it. */
-static synced_mem_status find_parts_wait(struct sm_transaction *transaction, struct sm_fence **wait)
+static synced_mem_status find_parts_wait(struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
     bool fetched = false;
     if (!sm_is_divided(mem))
         return SYNCED_MEM_OK;
-    const bool is_mixed = sm_head_of_records(mem) == SYNCED_MEM_MIXED;
-    if (is_mixed)
-        SM_TRY(sm_renew(transaction, choose_side(mem), false, NULL, wait));
-    if (is_mixed && !*wait)
-        SM_TRY(find_fetch_wait(mem, choose_side(mem), &fetched, wait));
-    if (fetched && !*wait)
-        *wait = sm_fence_done;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)
+    if (sm_head_of_records(mem) == SYNCED_MEM_MIXED) {
+        const enum sm_side side = choose_side(mem);
+        SM_TRY(sm_renew(transaction, side, false, NULL));
+        SM_TRY(sm_fetch_for_access(mem, side, SM_READ, NULL, &fetched, &transaction->waits));
+    }
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && !fetched; side++)
         if (get_sides(mem) & sm_bit(side))
-            SM_TRY(find_side_wait(mem, side, false, wait));
-    return SYNCED_MEM_OK;
+            SM_TRY(find_side_wait(transaction, side, false));
+    return fetched ? SM_AGAIN : SYNCED_MEM_OK;
 }
 
-/* Finds the fence that the host waits for before the size can change. It waits before it hands back borrowed memory
- * without room. It waits for work that is still queueing, to queue behind it. It waits before it writes or reads the
- * host copy. */
-static synced_mem_status find_resize_wait(struct sm_transaction *transaction, size_t size, bool keep,
-                                          struct sm_fence **wait)
+/* Finds what the host waits for before the size can change. It waits before it hands back borrowed memory without room.
+ * It waits for work that is still queueing, to queue behind it. It waits before it writes or reads the host copy. */
+static synced_mem_status find_resize_wait(struct sm_transaction *transaction, size_t size, bool keep)
 {
     struct synced_mem *const mem = transaction->mem;
+    struct sm_waits *const waits = &transaction->waits;
     const bool growing = keep && size > sm_size(mem);
-    *wait = NULL;
     if (keep)
-        SM_TRY(find_parts_wait(transaction, wait));
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)
+        SM_TRY(find_parts_wait(transaction));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (!has_room(mem, side, size))
-            SM_TRY(sm_find_wait_of_borrowed(mem, side, wait));
-    if (!*wait && growing && !sm_is_divided(mem) && (sm_head(sm_own_record(mem)) & sm_bit(SM_GPU)))
-        *wait = sm_inflight_unqueued(sm_copy_of(sm_own_record(mem), SM_GPU), has_room(mem, SM_GPU, size));
-    return *wait || !growing || !is_host_work(mem, size) ? SYNCED_MEM_OK : find_side_wait(mem, SM_CPU, true, wait);
+            SM_TRY(sm_find_wait_of_borrowed(mem, side, waits));
+    const struct sm_copy *const gpu = sm_copy_of(sm_own_record(mem), SM_GPU);
+    if (growing && !sm_is_divided(mem) && (sm_head(sm_own_record(mem)) & sm_bit(SM_GPU)))
+        SM_TRY(sm_waits_add(waits, sm_inflight_unqueued(gpu, has_room(mem, SM_GPU, size))));
+    return growing && is_host_work(mem, size) ? find_side_wait(transaction, SM_CPU, true) : SYNCED_MEM_OK;
 }
 
 static synced_mem_status fail_with_views(void)
@@ -364,7 +337,7 @@ static synced_mem_status fail_with_views(void)
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
 }
 
-/* Waits until no call keeps pieces of the root. A callback does not wait, as the call that it is in may be one of
+/* Waits until no call keeps pieces of the root, and returns SM_AGAIN. A callback does not wait, as the call that it is in may be one of
  * those. Nor does a forked child, which lacks the threads of the parent's calls. */
 static synced_mem_status wait_for_other_calls(struct synced_mem *mem)
 {
@@ -375,9 +348,7 @@ static synced_mem_status wait_for_other_calls(struct synced_mem *mem)
     sm_unlock_object(mem);
     sm_kept_wait(seen);
     sm_lock_object(mem);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        sm_drop_lost(each);
-    return SYNCED_MEM_OK;
+    return SM_AGAIN;
 }
 
 /* Gathers what is in flight on the parts of a root, for the copies of an undivided one. */
@@ -388,13 +359,12 @@ static synced_mem_status gather_work(const struct synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status change_size(struct sm_transaction *transaction, size_t size, bool keep, struct growth *growth,
-                                     struct sm_fence **wait)
+static synced_mem_status change_size(struct sm_transaction *transaction, size_t size, bool keep, struct growth *growth)
 {
     struct synced_mem *const mem = transaction->mem;
     SM_TRY(gather_work(mem));
     if (keep && size > sm_size(mem))
-        return grow_object(transaction, size, growth, wait);
+        return grow_object(transaction, size, growth);
     set_size(transaction, size, keep ? get_sides(mem) : SYNCED_MEM_UNINITIALIZED);
     return SYNCED_MEM_OK;
 }
@@ -410,30 +380,28 @@ static bool is_survivable(const struct synced_mem *mem, size_t size, bool keep)
     return survivable;
 }
 
-static synced_mem_status resize_object(struct sm_transaction *transaction, size_t size, bool keep,
+static synced_mem_status try_to_resize(struct sm_transaction *transaction, size_t size, bool keep,
                                        struct growth *growth)
 {
     struct synced_mem *const mem = transaction->mem;
-    for (;;) {
-        struct sm_fence *wait;
-        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            SM_TRY(sm_check_not_exported(mem, side));
-        if (sm_has_views(mem))
-            return fail_with_views();
-        if (sm_is_divided(mem) && sm_has_kept_records(mem)) {
-            SM_TRY(wait_for_other_calls(mem));
-            continue;
-        }
-        synced_mem_status status = find_resize_wait(transaction, size, keep, &wait);
-        if (status == SYNCED_MEM_OK && !wait)
-            status = change_size(transaction, size, keep, growth, &wait);
-        if (status != SYNCED_MEM_OK || !wait)
-            return status;
-        bool over;
-        status = sm_wait_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, size, keep)))
-            return status;
-    }
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        SM_TRY(sm_check_not_exported(mem, side));
+    if (sm_has_views(mem))
+        return fail_with_views();
+    if (sm_is_divided(mem) && sm_has_kept_records(mem))
+        return wait_for_other_calls(mem);
+    SM_TRY(find_resize_wait(transaction, size, keep));
+    return change_size(transaction, size, keep, growth);
+}
+
+static synced_mem_status resize_object(struct sm_transaction *transaction, size_t size, bool keep,
+                                       struct growth *growth)
+{
+    synced_mem_status status;
+    do
+        status = try_to_resize(transaction, size, keep, growth);
+    while (sm_wait_again(transaction, &status) || (transaction->over && is_survivable(transaction->mem, size, keep)));
+    return status;
 }
 
 /* Begins the call. Pieces that have become alike since the last call are joined. */

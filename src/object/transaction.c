@@ -265,23 +265,27 @@ static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
             sm_drop_arriving_if_lost(each, lost);
 }
 
-synced_mem_status sm_wait_for_all_unlocked(struct synced_mem *mem, struct sm_waits *waits, bool until_queued,
-                                           bool *over)
+/* A step that has called an allocator has released the lock itself, and has nothing to wait for. */
+bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status)
 {
-    sm_unlock_object(mem);
-    const synced_mem_status status = sm_waits_wait(waits, until_queued, over);
-    sm_lock_object(mem);
+    struct synced_mem *const mem = transaction->mem;
+    struct sm_waits *const waits = &transaction->waits;
+    const bool until_queued = transaction->until_queued;
+    transaction->until_queued = false;
+    transaction->over = false;
+    if (*status != SM_AGAIN) {
+        sm_waits_end(waits);
+        return false;
+    }
+    *status = SYNCED_MEM_OK;
+    if (waits->count > 0) {
+        sm_unlock_object(mem);
+        *status = sm_waits_wait(waits, until_queued, &transaction->over);
+        sm_lock_object(mem);
+        sm_waits_end(waits);
+    }
     drop_lost_contents(mem, NULL);
-    sm_waits_end(waits);
-    return status;
-}
-
-synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over)
-{
-    struct sm_waits waits;
-    sm_waits_begin(&waits);
-    (void)sm_waits_add(&waits, fence);
-    return sm_wait_for_all_unlocked(mem, &waits, false, over);
+    return *status == SYNCED_MEM_OK;
 }
 
 /* ---- Calls ---- */
@@ -488,6 +492,7 @@ void sm_reopen_object(struct synced_mem *mem)
 
 void sm_end(struct sm_transaction *transaction, synced_mem_status status)
 {
+    assert(status != SM_AGAIN && transaction->waits.count == 0);
     if (status != SYNCED_MEM_OK)
         undo_changes(transaction);
     if (transaction->every)

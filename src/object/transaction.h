@@ -36,6 +36,9 @@ struct sm_transaction {
     struct sm_copy *detached; /* the copies that sm_leave() retires, linked by next */
     struct sm_renewal renewal;
     struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
+    struct sm_waits waits; /* what the call waits for before it goes on */
+    bool until_queued;     /* it waits only until a stream can wait for them */
+    bool over;             /* of a wait that has failed: no failed work is open */
 };
 
 /* Begins a call: takes the object's lock, and takes lost contents out of the heads. Waits only for the lock. On failure
@@ -131,15 +134,12 @@ void sm_set_head(struct sm_record *record, unsigned head);
 void sm_unlock_object(struct synced_mem *mem);
 void sm_lock_object(struct synced_mem *mem);
 
-/* Waits on the host for the fence, with the lock released. Blocks. Returns the wait's status. The caller must read the
- * object's state again. After failed work, contents that were to arrive are lost. *over: the work has ended, with or
- * without success. */
-synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
-
-/* Does the same for several fences, of which there are none afterwards. until_queued: waits only until a stream can wait
- * for them. Returns the first failure. *over: no failed work is open. */
-synced_mem_status sm_wait_for_all_unlocked(struct synced_mem *mem, struct sm_waits *waits, bool until_queued,
-                                           bool *over);
+/* For a loop that runs a step until it is done: returns whether to run it again. If *status is SM_AGAIN, waits on the
+ * host for the transaction's waits, of which there are none afterwards, with the lock released. Blocks. After failed
+ * work, contents that were to arrive are lost. If the wait fails, stores why and returns false; transaction->over then
+ * says that the failed work no longer touches the memory, so that some calls can go on. The step must read the object's
+ * state again. */
+bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status);
 
 /* Returns whether contents of a record are arriving on the side. */
 static inline bool sm_is_arriving(const struct sm_record *record, enum sm_side side)

@@ -71,22 +71,20 @@ static void retire_copy_unlocked(struct synced_mem *mem, struct sm_copy *copy)
     sm_lock_object(mem);
 }
 
-synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                           struct sm_fence **again)
+synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     struct sm_copy *copy = NULL;
     const struct sm_allocator *const allocator = sm_user_allocator_wanted(mem, side);
     const synced_mem_status status =
         allocator ? sm_user_allocator_obtain_unlocked(mem, allocator, sm_size(mem), stream, &copy) : SYNCED_MEM_OK;
-    *again = sm_fence_done;
     if (status != SYNCED_MEM_OK || !copy)
-        return status;
+        return status != SYNCED_MEM_OK ? status : SM_AGAIN;
     if (!is_still_wanted(mem, side, copy)) {
         retire_copy_unlocked(mem, copy);
-        return SYNCED_MEM_OK;
+        return SM_AGAIN;
     }
     sm_put_copy(sm_own_record(mem), side, copy);
     if (side == SM_GPU)
         sm_put_device(mem, copy->device);
-    return SYNCED_MEM_OK;
+    return SM_AGAIN;
 }

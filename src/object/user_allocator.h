@@ -17,9 +17,8 @@ const struct sm_allocator *sm_user_allocator_wanted(const struct synced_mem *mem
 synced_mem_status sm_user_allocator_obtain_unlocked(struct synced_mem *mem, const struct sm_allocator *allocator,
                                                     size_t size, struct sm_stream *stream, struct sm_copy **out);
 
-/* Does the same for the side's missing memory, which becomes the object's unless another thread was faster. *again: the
- * caller waits for this fence and reads the object's state again. */
-synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                           struct sm_fence **again);
+/* Does the same for the side's missing memory, which becomes the object's unless another thread was faster. Returns
+ * SM_AGAIN, as the lock was released. */
+synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream);
 
 #endif

@@ -19,25 +19,29 @@ static bool has_just_added(const struct sm_waits *waits, const struct sm_fence *
 /* Without memory for more the fences that are there are enough to wait for. */
 static bool make_room(struct sm_waits *waits)
 {
-    if (waits->count < waits->room)
+    const size_t room = waits->many ? waits->room : SM_FEW_WAITS;
+    if (waits->count < room)
         return true;
-    struct sm_fence **const many = realloc(waits->many, 4 * waits->room * sizeof *many);
+    struct sm_fence **const many = realloc(waits->many, 4 * room * sizeof *many);
     if (!many)
         return false;
     if (!waits->many)
         memcpy(many, waits->few, sizeof waits->few);
     waits->many = many;
-    waits->room *= 4;
+    waits->room = 4 * room;
     return true;
 }
 
-bool sm_waits_add(struct sm_waits *waits, struct sm_fence *fence)
+synced_mem_status sm_waits_add(struct sm_waits *waits, struct sm_fence *fence)
 {
-    if (!fence || has_just_added(waits, fence))
-        return true;
+    if (!fence)
+        return SYNCED_MEM_OK;
+    if (has_just_added(waits, fence))
+        return SM_AGAIN;
     struct sm_fence **const list = waits->many ? waits->many : waits->few;
     list[waits->count++] = sm_fence_hold(fence);
-    return make_room(waits);
+    waits->full = !make_room(waits);
+    return SM_AGAIN;
 }
 
 /* Fences that were waited for, of the last few streams. */
@@ -87,5 +91,7 @@ void sm_waits_end(struct sm_waits *waits)
     for (size_t i = 0; i < waits->count; i++)
         sm_fence_drop(get_fences(waits)[i]);
     free(waits->many);
-    sm_waits_begin(waits);
+    waits->many = NULL;
+    waits->count = 0;
+    waits->full = false;
 }

@@ -5,32 +5,34 @@
 #ifndef SM_WAITS_H
 #define SM_WAITS_H
 
+#include "base/status.h"
 #include "stream/fence.h"
 
 enum { SM_FEW_WAITS = 4 };
 
+/* All zeros: there are none. */
 struct sm_waits {
-    size_t count, room;
+    size_t count;
+    size_t room;            /* of many */
     struct sm_fence **many; /* NULL: they fit in few */
     struct sm_fence *few[SM_FEW_WAITS];
+    bool full; /* there is no room for another one */
 };
 
-static inline void sm_waits_begin(struct sm_waits *waits)
+/* Adds a fence, and holds it. Returns SM_AGAIN; OK if the fence is NULL. Does not block. */
+synced_mem_status sm_waits_add(struct sm_waits *waits, struct sm_fence *fence);
+
+/* Returns OK in place of SM_AGAIN while there is room for another fence, for a call that collects the waits of several
+ * records: it goes on with the next record. */
+static inline synced_mem_status sm_waits_go_on(const struct sm_waits *waits, synced_mem_status status)
 {
-    waits->count = 0;
-    waits->room = SM_FEW_WAITS;
-    waits->many = NULL;
+    return status == SM_AGAIN && !waits->full ? SYNCED_MEM_OK : status;
 }
 
-/* Adds a fence, and holds it. Ignores NULL. Returns whether there is room for another one: if not, the caller waits for
- * what it has, and looks again. Does not block. */
-bool sm_waits_add(struct sm_waits *waits, struct sm_fence *fence);
-
-/* Returns the first fence; NULL: there is none. The caller does not hold it. */
-static inline struct sm_fence *sm_waits_first(const struct sm_waits *waits)
+/* Returns SM_AGAIN if there are some. */
+static inline synced_mem_status sm_waits_status(const struct sm_waits *waits)
 {
-    struct sm_fence *const *const list = waits->many ? waits->many : waits->few;
-    return waits->count > 0 ? list[0] : NULL;
+    return waits->count > 0 ? SM_AGAIN : SYNCED_MEM_OK;
 }
 
 /* Waits on the host for all fences, or with until_queued until a stream can wait for them. Blocks. Returns the first
