@@ -26,7 +26,7 @@ extern "C" {
 
 /** Called once for each adopted pointer, when all work on the memory has finished, in any call that may wait or
  * allocate.
- * @param data    the pointer that was adopted
+ * @param data    the adopted pointer
  * @param user    the user pointer given with it
  * @param stream  NULL in this version */
 typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_stream stream);
@@ -47,24 +47,24 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *
  * may wait for the device. */
 #define SYNCED_MEM_MEMORY_PAGE_LOCK 1u
 
-/** Of synced_mem_memory, since 0.2: the library never writes the memory. A call that has to write it first replaces it
- * by new memory. So it conflicts with every access to that side, and blocks unless it is an access on a stream. It
- * returns ERR_INVALID_STATE while the memory is exported as a tensor, and ERR_CAPTURING on a capturing stream:
+/** Of synced_mem_memory, since 0.2: the library never writes the memory. A call that has to write replaces it first,
+ * which conflicts with every access to that side, may block, and may fail with ERR_INVALID_STATE or ERR_CAPTURING:
  * docs/guide/memory.md, "Read-only memory". */
 #define SYNCED_MEM_MEMORY_READ_ONLY 2u
 
 /** Memory of the caller's, and how an object is to use it. A member may be zero. */
 typedef struct synced_mem_memory {
     size_t struct_size; /**< sizeof(synced_mem_memory) */
-    /** At least synced_mem_size() bytes of host memory. NULL: the host copy keeps its memory. */
+    /** At least synced_mem_size() bytes of host memory, writable unless the flags say otherwise. NULL: the host copy
+     * keeps its memory. */
     void *cpu_data;
     /** The same for the device copy: device or managed memory on the object's device. */
     void *gpu_data;
     /** NULL: the memory is borrowed. Otherwise it is adopted, with one call for each pointer. */
     synced_mem_release_callback callback;
     void *user; /**< yours, handed to the callback */
-    /** Accesses wait for the work queued on it up to now. The legacy stream is cudaStreamLegacy here. NULL: host memory
-     * is ready, and device memory is filled by work on the legacy stream or on blocking streams. */
+    /** Accesses wait for the work queued on it up to now; name the legacy stream cudaStreamLegacy. NULL: they wait for
+     * work on the legacy stream and on blocking streams that fills device memory. */
     synced_mem_stream stream;
     unsigned flags; /**< 0, or any of SYNCED_MEM_MEMORY_PAGE_LOCK and SYNCED_MEM_MEMORY_READ_ONLY */
 } synced_mem_memory;
