@@ -14,9 +14,8 @@ extern "C" {
 
 /* ---- Page-locked memory ---- */
 /*
- * The library's page-locked host memory comes from one pool for the process, which takes large segments from the system
- * and keeps released memory for the next object. Calls that set its limit, trim or reserve may wait for the device in
- * the CUDA runtime.
+ * One pool for the process has the library's page-locked host memory, in large segments. Calls that set its limit, trim
+ * or reserve may wait for the device in the CUDA runtime.
  */
 
 /** Sets the most that the pool may hold; 0 (the default): no limit. Unused memory beyond it goes back to the system;
@@ -24,13 +23,12 @@ extern "C" {
  * Errors: ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_limit(size_t bytes);
 
-/** Gives unused segments back to the system, the longest unused first, until the pool holds at most keep bytes or no
- * unused segment.
+/** Gives unused segments back to the system, the longest unused first, until the pool holds at most keep bytes.
  * Errors: ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_trim(size_t keep);
 
-/** Sets how long an unused segment is kept; 0 (the default): for ever. Only synced_mem_reap() and a growth of the pool
- * check the time.
+/** Sets how long an unused segment is kept; 0 (the default): for ever. Only synced_mem_reap() and growth check the
+ * time.
  * Errors: ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_decay(unsigned milliseconds);
 
@@ -104,10 +102,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_threshold(int device, u
  * Source: cudaMemPoolTrimTo. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep);
 
-/** Sets how much released device memory the device cache keeps for objects of exactly the same size. The default, and
- * the most, is 1 GiB a device.
- * @param bytes  0: none is kept; if there is more, all of it is freed, in the order of the work on it
- * @since 0.1 */
+/** Sets how much released memory the device cache keeps for objects of exactly the same size: up to 1 GiB, the default.
+ * If there is more, all of it is freed, in the order of the work on it. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_spare_limit(int device, size_t bytes);
 
 /** A device's pool, in bytes. Without pools: the library's memory of cudaMalloc. */
@@ -139,8 +135,8 @@ enum {
  * Errors: ERR_INVALID_ARGUMENT (other bits). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsigned policies);
 
-/** Lets another device, the peer, reach the library's memory on this one, in kernels and in transfers, or forbids it
- * (allow is 0). Until the first call for the two devices, a copy between them allows it in both directions.
+/** Lets another device, the peer, reach the library's memory on this one, or forbids it (allow is 0). Until the first
+ * call for the two devices, a copy between them allows it in both directions.
  * Blocking: the driver takes its time to map the memory. Errors: ERR_INVALID_ARGUMENT (the two are one device);
  * ERR_INVALID_DEVICE (the peer can't reach the device); ERR_CUDA (the runtime accepted it without effect).
  * Source: cudaDeviceCanAccessPeer, cudaMemPoolSetAccess. @since 0.1 */
