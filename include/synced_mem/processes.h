@@ -19,7 +19,7 @@ extern "C" {
  *
  * - Turns come in order of arrival: many processes read, or one writes. A turn is the process's, for all of its
  *   threads. An object is made in its maker's turn to write. Without a turn the head is UNINITIALIZED, and calls that
- *   use the contents return ERR_INVALID_STATE; so do calls that write in a turn to read, and calls on a side that was
+ *   use the contents return ERR_INVALID_STATE. In a turn to read, so do calls that write, and calls on a side that was
  *   not valid when it began.
  * - Resizes, calls that hand in memory, and releases of data return ERR_INVALID_STATE. Turns of views are their root's.
  * - Device memory is reserved when the object is first shared, if it names a device or the process uses one.
