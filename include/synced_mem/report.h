@@ -108,7 +108,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);
 
 /** Prints every living object, in no fixed order, and then their number.
- * Blocking: only for another thread's call on an object that is being printed, whose last release waits meanwhile.
+ * Blocking: for another thread's call on an object that is being printed.
  * @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_print_all(FILE *file);
 
@@ -126,13 +126,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_trace_stop(void);
 /** Prints the objects that went back and forth most in the current or last trace. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_summary(FILE *file);
 
-/** Begins a scope of the calling thread, within those that it has begun. Traces, their summary and debug mode show a
- * call's scopes, as "outer/inner".
+/** Begins a scope of the calling thread, which traces, their summary and debug mode show, as "outer/inner".
  * @param name  of which at most 47 bytes are copied; NULL or "": a scope that is not shown
  * @since 0.2 */
 SYNCED_MEM_API void synced_mem_scope_begin(const char *name);
 
-/** Ends the scope that the calling thread began last; without one it does nothing. @since 0.2 */
+/** Ends the scope that the calling thread began last, if any. @since 0.2 */
 SYNCED_MEM_API void synced_mem_scope_end(void);
 
 #ifdef __cplusplus
