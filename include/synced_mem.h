@@ -79,7 +79,7 @@ typedef enum synced_mem_head_kind {
 /** One of the two copies. The values are the bits of the head, and DLPack's device types. */
 typedef enum synced_mem_side { SYNCED_MEM_SIDE_CPU = 1, SYNCED_MEM_SIDE_GPU = 2 } synced_mem_side;
 
-/** What an access does with the contents: read them, read and write them, or write all bytes before it reads. */
+/** What an access does with the contents: read them, read and write them, or write all bytes before reading. */
 typedef enum synced_mem_mode { SYNCED_MEM_READ = 0, SYNCED_MEM_MUTABLE = 1, SYNCED_MEM_OVERWRITE = 2 } synced_mem_mode;
 
 #define SYNCED_MEM_NO_STREAM ((synced_mem_stream)(uintptr_t)-1) /**< of synced_mem_access(): without a stream */
@@ -117,7 +117,7 @@ typedef enum synced_mem_status {
 /** A user allocator: synced_mem/memory.h. */
 typedef struct synced_mem_allocator synced_mem_allocator;
 
-/** Where an object has its memory: as two copies, or unified, as one that both sides use. See docs/guide/unified.md.
+/** Where an object has its memory: two copies, or one that both sides use (unified): docs/guide/unified.md.
  * Source: CUDA C++ Programming Guide, "Mapped Memory", "Unified Memory Programming". */
 typedef enum synced_mem_placement_kind {
     SYNCED_MEM_PLACEMENT_SEPARATE = 0, /**< two copies (default) */
@@ -148,8 +148,7 @@ typedef struct synced_mem_options {
 /** Fills options with the defaults. NULL is ignored. @since 0.1 */
 SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
 
-/** Makes an object with one reference, UNINITIALIZED, and no memory yet. NULL options are the defaults. Accessors of an
- * object of 0 bytes return pointers that are not NULL.
+/** Makes an object with one reference, UNINITIALIZED, and no memory yet. NULL options are the defaults.
  * Ownership: the caller owns the reference until synced_mem_release(). Errors: ERR_INVALID_ARGUMENT (a size over
  * PTRDIFF_MAX less 2 MiB, bad options, an allocator with a unified placement); ERR_OUT_OF_HOST_MEMORY; of a shareable
  * object ERR_FILE (no descriptor left, no files in memory, a size over RLIMIT_FSIZE). @since 0.1 */
@@ -160,7 +159,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size
 SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
 
 /** Gives up a reference; the last one gives up the object and its memory. NULL is ignored.
- * Blocking: the last release, while another call prints the object, and in a turn until work on the object has ended.
+ * Blocking: the last release, in a turn until work on the object has ended.
  * Errors: ERR_INVALID_STATE (released too often); ERR_CUDA (a wait failed; the reference stays). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
 
@@ -171,9 +170,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
 /* ---- Access ---- */
 /*
- * An accessor returns the pointer of one copy. A mutable access reads and writes, and makes the other copy stale. So
- * does an overwrite, whose contents are undefined until the caller has written every byte. The work of an access (zero:
- * a fill with zeros; h2d, d2h: a transfer), and the next head:
+ * An accessor returns the pointer of one copy. A mutable access and an overwrite make the other copy stale. The
+ * contents of an overwrite are undefined until the caller has written every byte. The work of an access (zero: a fill
+ * with zeros; h2d, d2h: a transfer), and the next head:
  *
  *   head           cpu read       cpu mutable    cpu overwrite  gpu read       gpu mutable    gpu overwrite
  *   UNINITIALIZED  zero > AT_CPU  zero > AT_CPU  -    > AT_CPU  zero > AT_GPU  zero > AT_GPU  -    > AT_GPU
@@ -181,9 +180,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *   AT_GPU         d2h  > SYNCED  d2h  > AT_CPU  -    > AT_CPU  -    > AT_GPU  -    > AT_GPU  -    > AT_GPU
  *   SYNCED         -    > SYNCED  -    > AT_CPU  -    > AT_CPU  -    > SYNCED  -    > AT_GPU  -    > AT_GPU
  *
- * Without a stream, an access blocks until the contents have arrived, unless it overwrites them, and until transfers
- * and streams of accesses that conflict with it no longer use the copy. A pointer to the device copy is then for
- * kernels on the legacy stream or on blocking streams, as in Caffe. Later conflicting calls come after those.
+ * An access without a stream blocks until the contents have arrived, unless it overwrites them, and until conflicting
+ * transfers and streams no longer use the copy. A device pointer is then for kernels on the legacy stream or on
+ * blocking streams, as in Caffe, and later conflicting calls come after those.
  *
  * An access on a stream is for work queued on it up to the next conflicting call, which comes after that work. An
  * access to write ends at the next call on the object other than an access on this stream. Call
@@ -243,18 +242,17 @@ SYNCED_MEM_API synced_mem_head_kind synced_mem_head(const synced_mem *mem);
 
 /* ---- Streams and transfers ---- */
 /*
- * A push, pull or copy to the device queues its transfer on the stream and returns; it blocks only for pageable memory.
- * The stream waits for earlier work on the objects' memory, and work queued on it afterwards sees the contents. Each
- * call may fail with GPU errors. A list has objects of the stream's device; an access to one waits for all. Failures of
- * lists: docs/guide/streams.md, "When a transfer is refused".
+ * A push, pull or copy to the device queues its transfer on the stream and returns. The stream waits for earlier work
+ * on the objects' memory, and work queued on it afterwards sees the contents. An access to one object of a list waits
+ * for all. Each call may fail with GPU errors; for lists see docs/guide/streams.md, "When a transfer is refused".
  */
 
 /** Ends the stream's use of the device copy: later conflicting calls wait only for work queued on the stream up to now.
  * The stream needs a new access before its next use. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream);
 
-/** Ends the stream's use of all objects. Call it before the stream is destroyed, after its last work is queued, because
- * a new stream may get its handle. Otherwise a later call may return ERR_INVALID_STATE once. @since 0.2 */
+/** Ends the stream's use of all objects. Call it after the stream's last work is queued, before the stream is
+ * destroyed; otherwise a later call may return ERR_INVALID_STATE once. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_forget_stream(synced_mem_stream stream);
 
 /** Queues the transfer of the host copy to the device: AT_CPU becomes SYNCED. If the head is SYNCED, or the placement
@@ -327,8 +325,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
  * @return in bytes; 0 for NULL @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
 
-/** Changes the size and keeps the contents up to the smaller size; new bytes read as zero. Memory with room stays. If
- * no copy with the contents has room, one of them moves to larger memory, and the other becomes stale.
+/** Changes the size and keeps the contents up to the smaller size; new bytes read as zero. If no copy with the contents
+ * has room, one of them moves to larger memory, and the other becomes stale.
  * Blocking: if the host copy is filled or moved, until transfers on it are done; for an object in parts, until writes
  * of its contents and calls on its parts have ended. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE; GPU errors.
  * @since 0.1 */
