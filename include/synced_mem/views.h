@@ -14,33 +14,28 @@ extern "C" {
 
 /* ---- Views ---- */
 /*
- * A view is used as any object, and any call on it concerns its bytes alone. Its root is in parts while it has views,
- * as is an object during a copy to or from one in parts.
+ * A view is used as any object, and a call on it concerns its bytes alone. Its root is in parts while it has views.
  *
- * - Heads are kept by bytes. An object in parts has the bit of a side if all of its bytes are valid there. If neither
+ * - Heads are kept by bytes. An object in parts has the bit of a side if all of its bytes are valid there; if neither
  *   side has all, and some byte is initialized, it is MIXED. A push then moves the bytes that are AT_CPU, a pull those
  *   that are AT_GPU.
- * - Accesses to a root and its views conflict only if their bytes overlap. Threads may write through pointers to views
- *   of one root at the same time, if no other uses the bytes that one writes.
- * - Memory, allocators, placement, alignment and device are the root's. A view's pointer is the root's plus the offset,
- *   and the first access to a side obtains memory for the whole root. Calls that replace or release memory or change
- *   the size return ERR_INVALID_STATE on a view, and resizes also on an object with views that have bytes.
- * - Any call on an object in parts, also its release, may return ERR_OUT_OF_HOST_MEMORY, except queries of facts.
- * - Pageable memory of views and of objects in parts is always transferred by staging, so that a push waits on the host
- *   for earlier work on the device copy of its bytes.
+ * - Accesses to a root and its views conflict only if their bytes overlap.
+ * - Memory, allocators, placement, alignment and device are the root's, and a view's pointer is the root's plus the
+ *   offset. Calls that replace or release memory return ERR_INVALID_STATE on a view, and resizes also on an object with
+ *   views that have bytes.
+ * - Any call on an object in parts, except for facts, may return ERR_OUT_OF_HOST_MEMORY.
  */
 
 /** Makes a view of size bytes of an object, or of a view of it, from offset on. The view has one reference, and holds
- * one to the root. Views may overlap. To make or release a view is no access: pointers, heads and work in flight stay.
+ * one to the root. Making or releasing a view is no access.
  * @param options  may be NULL; only name and user may differ from the defaults
- * Ownership: the caller owns the reference until synced_mem_release(). Errors: ERR_INVALID_ARGUMENT (of is NULL, the
- * part lies not within it, an option is not a default); ERR_OUT_OF_HOST_MEMORY; ERR_FORKED. @since 0.2 */
+ * Ownership: the caller owns the reference until synced_mem_release(). Errors: ERR_INVALID_ARGUMENT (the part is not
+ * within the object, an option is not a default); ERR_OUT_OF_HOST_MEMORY; ERR_FORKED. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_view(synced_mem **out, synced_mem *of, size_t offset, size_t size,
                                                  const synced_mem_options *options);
 
 /** The object that a view is a part of.
- * @return the root, with no new reference: good as long as the view; mem itself if it is no view; NULL for NULL @since
- * 0.2 */
+ * @return the root, with no new reference; mem itself if it is no view; NULL for NULL @since 0.2 */
 SYNCED_MEM_API synced_mem *synced_mem_root(const synced_mem *mem);
 
 /** The place of a view in its root.
