@@ -27,13 +27,20 @@ def layers_of(src):
 
 
 def locate(program, offsets):
-    """Returns the file of src/ that defines each function. An offset is relative to begin_counted()."""
+    """Returns the file of src/ and the name of each function. An offset is relative to begin_counted()."""
     symbols = subprocess.run(["nm", program], stdout=subprocess.PIPE, text=True, check=True).stdout
     begin = int(re.search(r"^([0-9a-f]+) \w begin_counted$", symbols, re.M).group(1), 16)
     addresses = "\n".join(f"{(begin + offset) % 2**64:#x}" for offset in offsets)
-    lines = subprocess.run(["addr2line", "-e", program], input=addresses, stdout=subprocess.PIPE, text=True,
+    lines = subprocess.run(["addr2line", "-f", "-e", program], input=addresses, stdout=subprocess.PIPE, text=True,
                            check=True).stdout.splitlines()
-    return {offset: line.rsplit("/src/", 1)[1].split(":")[0] for offset, line in zip(offsets, lines)}
+    return {offset: (place.rsplit("/src/", 1)[1].split(":")[0], name)
+            for offset, name, place in zip(offsets, lines[::2], lines[1::2])}
+
+
+def identity(function):
+    """Returns what tells a function from others. One of a header has a copy in each file, and its name alone counts."""
+    file, name = function
+    return name if name.startswith("sm_") else (file, name)
 
 
 def count_functions(src, program):
@@ -45,12 +52,13 @@ def count_functions(src, program):
         else:
             offset, depth = line.split()
             events.append((int(offset, 16), int(depth)))
-    files = locate(program, sorted({offset for events in calls.values() for offset, _ in events}))
+    functions = locate(program, sorted({offset for events in calls.values() for offset, _ in events}))
     rank = layers_of(src)
     rows = {}
     for name, events in calls.items():
-        layers = [rank[files[offset].split("/")[0]] for offset, _ in events]
-        rows[name] = [len({offset for offset, _ in events}), len({files[offset] for offset, _ in events}),
+        called = [functions[offset] for offset, _ in events]
+        layers = [rank[file.split("/")[0]] for file, _ in called]
+        rows[name] = [len({identity(function) for function in called}), len({file for file, _ in called}),
                       max(depth for _, depth in events), sum(a < b for a, b in zip(layers, layers[1:]))]
     return rows
 
