@@ -2,7 +2,6 @@
 #include "object/resize.h"
 
 #include "base/caller.h"
-#include "base/hash.h"
 #include "base/process.h"
 #include "memory/guard.h"
 #include "object/borrowed.h"
@@ -12,6 +11,7 @@
 #include "object/piece.h"
 #include "object/reclaim.h"
 #include "object/renew.h"
+#include "object/replacement.h"
 #include "object/span.h"
 #include "base/status.h"
 #include "object/user_allocator.h"
@@ -59,153 +59,21 @@ static void set_size(struct sm_transaction *transaction, size_t size, unsigned h
     sm_count_valid(sm_own_record(mem));
 }
 
-/* Larger memory for a copy's contents, which is not the object's yet. Borrowed memory is read out before it is handed
- * back, and an allocator is called with nothing locked. So this outlives an unlock. */
-struct growth {
-    struct sm_copy *empty[SM_SIDES]; /* with undefined contents */
-    struct sm_copy *larger;          /* with the contents of from */
-    const struct sm_copy *from;
-    uint64_t writes; /* the writes of from when it was read */
-    size_t size;     /* of the contents */
-};
-
-static void drop_growth(struct growth *growth)
-{
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sm_copy_retire(growth->empty[side]);
-    sm_copy_retire(growth->larger);
-}
-
-/* Gets memory from an allocator, if there is one and no other memory. Then returns SM_AGAIN. */
-static synced_mem_status allocate_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth)
-{
-    const struct sm_allocator *const allocator = sm_object_allocator(mem, side);
-    struct sm_stream *stream = NULL;
-    if (growth->empty[side] || growth->larger || !allocator)
-        return SYNCED_MEM_OK;
-    if (side == SM_GPU)
-        SM_TRY(sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream));
-    SM_TRY(sm_user_allocator_obtain_unlocked(mem, allocator, size, stream, &growth->empty[side]));
-    return SM_AGAIN;
-}
-
-static struct sm_copy *take_empty_copy(struct growth *growth, enum sm_side side)
-{
-    struct sm_copy *const empty = growth->empty[side];
-    growth->empty[side] = NULL;
-    return empty;
-}
-
-/* Moves the contents to larger host memory, or to memory that both sides use, and appends zeros. */
-static synced_mem_status grow_host(struct sm_transaction *transaction, size_t size, struct growth *growth)
+/* Moves the contents to larger memory, or to memory that both sides use, and appends zeros. Borrowed memory is read out
+ * before it is handed back. */
+static synced_mem_status grow_side(struct sm_transaction *transaction, enum sm_side side, size_t size)
 {
     struct synced_mem *const mem = transaction->mem;
-    struct sm_copy *larger = take_empty_copy(growth, SM_CPU);
-    const bool zeroed = !larger;
-    SM_TRY(larger ? SYNCED_MEM_OK : sm_obtain_host(mem, size, true, &larger));
-    memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(sm_own_record(mem), SM_CPU)), sm_size(mem));
-    if (!zeroed)
-        memset((char *)sm_copy_data(larger) + sm_size(mem), 0, size - sm_size(mem));
-    become_whole(mem, get_sides(mem));
-    sm_detach_copy(transaction, SM_CPU);
-    sm_put_copy(sm_own_record(mem), SM_CPU, larger);
-    return SYNCED_MEM_OK;
-}
-
-static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size, struct sm_copy *larger,
-                                      struct sm_stream *stream)
-{
-    struct sm_transfer transfer = {
-        .direction = SM_D2D, .to = larger, .from = sm_copy_of(sm_own_record(mem), SM_GPU), .size = sm_size(mem)};
-    synced_mem_status status = sm_transfer_queue(&transfer, stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_transfer_enter(&transfer, 1, stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_transfer_fill(larger, 0, sm_size(mem), size, stream);
-    return status;
-}
-
-/* Copies the contents to larger device memory on an internal stream, and appends zeros. Memory from an allocator, and
- * that of an earlier try, has a fence of its own, which stays after a failure. */
-static synced_mem_status transfer_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
-{
-    struct sm_stream *stream;
-    SM_TRY(sm_internal_stream_behind(sm_device(mem), SM_INTERNAL_MOVE_BEHIND, &stream));
-    struct sm_copy *larger = take_empty_copy(growth, SM_GPU);
-    const bool fresh = !larger;
-    SM_TRY(fresh ? sm_obtain_device(mem, size, stream, &larger) : SYNCED_MEM_OK);
-    synced_mem_status status = queue_growth(mem, size, larger, stream);
-    growth->larger = larger;
-    if (fresh && status != SYNCED_MEM_OK && !larger->untracked) {
-        const struct sm_detail first = sm_detail_get();
-        (void)sm_transfer_none(larger, stream);
-        sm_detail_set(&first);
-    }
-    return status;
-}
-
-/* Returns a number that differs after a write to the device copy. */
-static uint64_t get_writes(const struct synced_mem *mem)
-{
-    uint64_t writes = 0;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        writes = sm_hash(writes ^ sm_begin_of(each)) ^ sm_copy_of(each, SM_GPU)->writes;
-    return writes;
-}
-
-/* Enters the copy of the contents as a read of each part. So a write by another thread's call comes after it while this
- * call waits. */
-static synced_mem_status enter_growth(const struct synced_mem *mem, const struct growth *growth)
-{
-    struct sm_fence *const fence = growth->larger->write;
-    struct sm_use *earlier = NULL;
-    synced_mem_status status = SYNCED_MEM_OK;
-    for (struct sm_record *each = sm_first_record(mem); fence && each && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each)) {
-        struct sm_use *const use = sm_inflight_reserve();
-        if (use)
-            sm_inflight_read(sm_copy_of(each, SM_GPU), use, sm_fence_hold(fence), &earlier);
-        else
-            status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    }
-    sm_uses_free(earlier);
-    return status;
-}
-
-static synced_mem_status grow_device(struct sm_transaction *transaction, size_t size, struct growth *growth)
-{
-    struct synced_mem *const mem = transaction->mem;
-    struct sm_copy *const from = sm_copy_of(sm_own_record(mem), SM_GPU);
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (growth->from != from || growth->writes != get_writes(mem) || growth->size != sm_size(mem)) {
-        /* The earlier copy is stale, but its memory serves for another try. */
-        if (growth->larger)
-            growth->empty[SM_GPU] = growth->larger;
-        growth->larger = NULL;
-        status = transfer_to_larger(mem, size, growth);
-    }
-    if (status != SYNCED_MEM_OK)
-        return status;
-    growth->from = from;
-    growth->writes = get_writes(mem);
-    growth->size = sm_size(mem);
-    status = sm_find_wait_of_borrowed(mem, SM_GPU, &transaction->waits);
-    if (status == SM_AGAIN && sm_is_divided(mem))
-        SM_TRY(enter_growth(mem, growth));
+    const struct sm_replacing growth = {
+        .transaction = transaction, .owner = mem, .side = side, .size = size, .becomes_whole = true};
+    SM_TRY(sm_replacement_prepare(&growth));
+    const synced_mem_status status = sm_find_wait_of_borrowed(mem, side, &transaction->waits);
+    if (status == SM_AGAIN && side == SM_GPU && sm_is_divided(mem))
+        SM_TRY(sm_replacement_enter_reads(&growth));
     if (status != SYNCED_MEM_OK)
         return status;
     become_whole(mem, get_sides(mem));
-    sm_detach_copy(transaction, SM_GPU);
-    sm_put_copy(sm_own_record(mem), SM_GPU, growth->larger);
-    growth->larger = NULL;
-    return SYNCED_MEM_OK;
-}
-
-static synced_mem_status grow_side(struct sm_transaction *transaction, enum sm_side side, size_t size,
-                                   struct growth *growth)
-{
-    SM_TRY(allocate_growth(transaction->mem, side, size, growth));
-    return side == SM_GPU ? grow_device(transaction, size, growth) : grow_host(transaction, size, growth);
+    return sm_replacement_commit(&growth);
 }
 
 static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
@@ -247,7 +115,7 @@ static bool is_host_work(const struct synced_mem *mem, size_t size)
 
 /* Grows the object. Sides with room keep the contents and get zeros behind them. If none has room, one side gets larger
  * memory. */
-static synced_mem_status grow_object(struct sm_transaction *transaction, size_t size, struct growth *growth)
+static synced_mem_status grow_object(struct sm_transaction *transaction, size_t size)
 {
     struct synced_mem *const mem = transaction->mem;
     const unsigned head = get_sides(mem);
@@ -256,7 +124,7 @@ static synced_mem_status grow_object(struct sm_transaction *transaction, size_t 
     unsigned next = head & room;
     if (head != SYNCED_MEM_UNINITIALIZED && next == 0) {
         next = head & sm_bit(SM_GPU) ? sm_bit(SM_GPU) : sm_bit(SM_CPU);
-        SM_TRY(grow_side(transaction, is_host_work(mem, size) ? SM_CPU : SM_GPU, size, growth));
+        SM_TRY(grow_side(transaction, is_host_work(mem, size) ? SM_CPU : SM_GPU, size));
     } else {
         SM_TRY(zero_tails(transaction, size, next));
     }
@@ -337,8 +205,8 @@ static synced_mem_status fail_with_views(void)
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
 }
 
-/* Waits until no call keeps pieces of the root, and returns SM_AGAIN. A callback does not wait, as the call that it is in may be one of
- * those. Nor does a forked child, which lacks the threads of the parent's calls. */
+/* Waits until no call keeps pieces of the root, and returns SM_AGAIN. A callback does not wait, as the call that it is
+ * in may be one of those. Nor does a forked child, which lacks the threads of the parent's calls. */
 static synced_mem_status wait_for_other_calls(struct synced_mem *mem)
 {
     if (sm_caller_is_in_callback() || mem->generation != sm_process_generation())
@@ -359,12 +227,12 @@ static synced_mem_status gather_work(const struct synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status change_size(struct sm_transaction *transaction, size_t size, bool keep, struct growth *growth)
+static synced_mem_status change_size(struct sm_transaction *transaction, size_t size, bool keep)
 {
     struct synced_mem *const mem = transaction->mem;
     SM_TRY(gather_work(mem));
     if (keep && size > sm_size(mem))
-        return grow_object(transaction, size, growth);
+        return grow_object(transaction, size);
     set_size(transaction, size, keep ? get_sides(mem) : SYNCED_MEM_UNINITIALIZED);
     return SYNCED_MEM_OK;
 }
@@ -380,8 +248,7 @@ static bool is_survivable(const struct synced_mem *mem, size_t size, bool keep)
     return survivable;
 }
 
-static synced_mem_status try_to_resize(struct sm_transaction *transaction, size_t size, bool keep,
-                                       struct growth *growth)
+static synced_mem_status try_to_resize(struct sm_transaction *transaction, size_t size, bool keep)
 {
     struct synced_mem *const mem = transaction->mem;
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -391,15 +258,14 @@ static synced_mem_status try_to_resize(struct sm_transaction *transaction, size_
     if (sm_is_divided(mem) && sm_has_kept_records(mem))
         return wait_for_other_calls(mem);
     SM_TRY(find_resize_wait(transaction, size, keep));
-    return change_size(transaction, size, keep, growth);
+    return change_size(transaction, size, keep);
 }
 
-static synced_mem_status resize_object(struct sm_transaction *transaction, size_t size, bool keep,
-                                       struct growth *growth)
+static synced_mem_status resize_object(struct sm_transaction *transaction, size_t size, bool keep)
 {
     synced_mem_status status;
     do
-        status = try_to_resize(transaction, size, keep, growth);
+        status = try_to_resize(transaction, size, keep);
     while (sm_wait_again(transaction, &status) || (transaction->over && is_survivable(transaction->mem, size, keep)));
     return status;
 }
@@ -421,19 +287,13 @@ static synced_mem_status enter_joined(struct sm_transaction *transaction, struct
 static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool keep)
 {
     struct sm_transaction transaction;
-    struct growth growth = {.larger = NULL};
     if (sm_host_only_resize(mem, size, keep))
         return sm_reap_after(SYNCED_MEM_OK, false);
     SM_TRY(enter_joined(&transaction, mem));
-    synced_mem_status status = resize_object(&transaction, size, keep, &growth);
+    const synced_mem_status status = resize_object(&transaction, size, keep);
     if (status != SYNCED_MEM_OK && sm_is_divided(mem))
         sm_share_reads(mem);
-    status = sm_leave(&transaction, status);
-    const struct sm_detail first = sm_detail_get();
-    drop_growth(&growth);
-    sm_copy_reap_passing_by(false);
-    sm_detail_set(&first);
-    return status;
+    return sm_leave_and_reap(&transaction, status, false);
 }
 
 synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)

@@ -444,14 +444,14 @@ static void restore_heads(struct sm_record *first, size_t end, const struct sm_b
     }
 }
 
-/* Device pointers that were returned earlier are still good, so their uses are open again. A renewal has settled those
- * of all parts of the memory. */
+/* Device pointers that were returned earlier are still good, so their uses are open again. A replacement has settled
+ * those of all parts of the memory. */
 static void restore_object(const struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
     drop_lost_contents(mem, NULL);
-    if (transaction->renewal.from || !transaction->restores_nothing)
-        reopen_uses(transaction->renewal.from ? sm_owner(mem) : mem);
+    if (transaction->replacement.from || !transaction->restores_nothing)
+        reopen_uses(transaction->replacement.from ? sm_owner(mem) : mem);
     if (transaction->restores_nothing)
         return;
     const struct sm_before *const before = transaction->every ? transaction->every : &transaction->one;
@@ -503,7 +503,7 @@ void sm_end(struct sm_transaction *transaction, synced_mem_status status)
 void sm_retire_detached(struct sm_transaction *transaction)
 {
     sm_fence_drop(transaction->lost);
-    sm_copy_retire(transaction->renewal.copy);
+    sm_copy_retire(transaction->replacement.copy);
     while (transaction->detached) {
         struct sm_copy *const copy = transaction->detached;
         transaction->detached = copy->next;

@@ -18,12 +18,15 @@ struct sm_before {
     unsigned given[SM_SIDES]; /* the count of each copy */
 };
 
-/* Memory that is about to take the place of read-only memory, see renew.h. */
-struct sm_renewal {
+/* New memory that is about to take the place of a side's, see replacement.h. */
+struct sm_replacement {
     struct sm_copy *copy;       /* NULL: not obtained yet */
-    const struct sm_copy *from; /* the read-only memory, with its count of writes */
-    unsigned writes;
-    bool is_filled; /* it has the contents, or they are arriving; of host memory only if the root is in parts */
+    const struct sm_copy *from; /* the old memory; NULL: nothing is being replaced */
+    enum sm_side side;
+    uint64_t writes; /* a number that changes with the old contents */
+    size_t size;     /* of the contents */
+    bool is_filled;  /* it has the contents, or they are arriving */
+    bool is_zeroed;  /* it had only zeros when it was obtained, and is not filled */
 };
 
 /* The frame of one call on one object. */
@@ -34,7 +37,7 @@ struct sm_transaction {
     struct sm_before *every; /* of an object with several, by offset; NULL: it has one */
     size_t records;
     struct sm_copy *detached; /* the copies that sm_leave() retires, linked by next */
-    struct sm_renewal renewal;
+    struct sm_replacement replacement;
     struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
     struct sm_waits waits; /* what the call waits for before it goes on */
     bool until_queued;     /* it waits only until a stream can wait for them */
