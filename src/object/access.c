@@ -495,6 +495,30 @@ static synced_mem_status poll_transfers_on(struct synced_mem *mem, const struct 
     return SYNCED_MEM_OK;
 }
 
+/* Polls the work that brings the record's contents to the side. Without contents there nothing has arrived. An open
+ * write after a transfer does not end it. */
+static synced_mem_status poll_arrival(struct synced_mem *mem, const struct synced_mem *record, enum sm_side side,
+                                      bool *arrived)
+{
+    bool over;
+    *arrived = (sm_head(record) & sm_bit(side)) != 0;
+    if (!*arrived)
+        return SYNCED_MEM_OK;
+    const struct sm_copy *const copy = sm_copy_of(record, side);
+    struct sm_fence *const fence = copy->write ? copy->write : sm_inflight_arrival(copy);
+    *arrived = !fence || !sm_fence_pending(fence);
+    struct sm_fence *const lost = *arrived ? sm_inflight_lost(copy) : NULL;
+    return lost ? sm_wait_unlocked(mem, lost, &over) : SYNCED_MEM_OK;
+}
+
+static synced_mem_status poll_arrivals(struct synced_mem *mem, enum sm_side side, bool *arrived)
+{
+    *arrived = true;
+    for (const struct synced_mem *each = sm_first_record(mem); each && *arrived; each = sm_next_record(mem, each))
+        SM_TRY(poll_arrival(mem, each, side, arrived));
+    return SYNCED_MEM_OK;
+}
+
 static synced_mem_status poll_transfers(struct synced_mem *mem, bool *pending)
 {
     *pending = false;
@@ -528,12 +552,28 @@ static synced_mem_status wait_for_transfers(struct synced_mem *mem)
     }
 }
 
+/* Returns why contents were lost before the call. */
+static synced_mem_status get_loss(const struct sm_transaction *transaction)
+{
+    return transaction->lost ? sm_fence_wait(transaction->lost) : SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pending)
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
-    const synced_mem_status lost = transaction.lost ? sm_fence_wait(transaction.lost) : SYNCED_MEM_OK;
-    if (lost != SYNCED_MEM_OK)
-        return sm_leave_and_reap(&transaction, lost, wait);
-    return sm_leave_and_reap(&transaction, wait ? wait_for_transfers(mem) : poll_transfers(mem, pending), wait);
+    synced_mem_status status = get_loss(&transaction);
+    if (status == SYNCED_MEM_OK)
+        status = wait ? wait_for_transfers(mem) : poll_transfers(mem, pending);
+    return sm_leave_and_reap(&transaction, status, wait);
+}
+
+synced_mem_status sm_has_arrived(struct synced_mem *mem, enum sm_side side, bool *arrived)
+{
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
+    synced_mem_status status = get_loss(&transaction);
+    if (status == SYNCED_MEM_OK)
+        status = poll_arrivals(mem, side, arrived);
+    return sm_leave_and_reap(&transaction, status, false);
 }
