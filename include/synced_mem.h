@@ -75,8 +75,7 @@ struct CUstream_st;
 /** The CUDA runtime's cudaStream_t. It is declared here so that this header needs no header of CUDA. */
 typedef struct CUstream_st *synced_mem_stream;
 
-/** Which copies hold the current contents. The values are bits: 1 the host copy, 2 the device copy.
- * Source: Caffe, SyncedMemory::SyncedHead. */
+/** Which copies hold the current contents, as bits: 1 the host copy, 2 the device copy (Caffe's SyncedHead). */
 typedef enum synced_mem_head_kind {
     SYNCED_MEM_UNINITIALIZED = 0, /**< neither: nothing was written yet; the first read sees zeros */
     SYNCED_MEM_AT_CPU = 1,        /**< the host copy only */
@@ -93,6 +92,9 @@ typedef enum synced_mem_side { SYNCED_MEM_SIDE_CPU = 1, SYNCED_MEM_SIDE_GPU = 2 
 typedef enum synced_mem_mode { SYNCED_MEM_READ = 0, SYNCED_MEM_MUTABLE = 1, SYNCED_MEM_OVERWRITE = 2 } synced_mem_mode;
 
 #define SYNCED_MEM_NO_STREAM ((synced_mem_stream)(uintptr_t)-1) /**< of synced_mem_access(): without a stream */
+/** Of a push, pull or copy: a stream of the library's, of the first object's device. The transfer comes after earlier
+ * work on the objects' memory, and later accesses after the transfer. Other calls return ERR_INVALID_ARGUMENT. */
+#define SYNCED_MEM_STREAM_LIBRARY ((synced_mem_stream)(uintptr_t)-2)
 
 /** Every status: number, name, message. The numbers are part of the interface and never change. */
 #define SYNCED_MEM_STATUS_MAP(X)                                                                                       \
@@ -138,8 +140,7 @@ typedef enum synced_mem_placement_kind {
     /** cudaMallocManaged. ERR_INVALID_STATE: cudaDevAttrConcurrentManagedAccess is 0. ERR_OUT_OF_DEVICE_MEMORY: it
      * would not fit into the device's memory beside the library's and others' memory. */
     SYNCED_MEM_PLACEMENT_MANAGED = 2,
-    /** Integrated GPU (Jetson): managed if the host may touch it while kernels run, else mapped. Other GPUs:
-     * separate. */
+    /** Integrated GPU (Jetson): managed if the host may touch it while kernels run, else mapped. Others: separate. */
     SYNCED_MEM_PLACEMENT_AUTOMATIC = 3
 } synced_mem_placement_kind;
 
@@ -271,8 +272,7 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_me
 SYNCED_MEM_API void *synced_mem_access(synced_mem *mem, synced_mem_side side, synced_mem_mode mode,
                                        synced_mem_stream stream);
 
-/** The head: which copies hold the current contents, or will on arrival. A failed transfer shows after another call has
- * polled it.
+/** The head: which copies hold the current contents, or will on arrival. A failed transfer shows once polled by a call.
  * @return the head; UNINITIALIZED for NULL; in a forked child maybe MIXED for an object in parts. @since 0.1 */
 SYNCED_MEM_API synced_mem_head_kind synced_mem_head(const synced_mem *mem);
 

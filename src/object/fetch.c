@@ -159,9 +159,15 @@ static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conf
     return status;
 }
 
+/* Returns whether the transfer is a push's or a pull's. */
+static bool goes_on(const struct sm_batch *batch)
+{
+    return batch && batch->goes_on;
+}
+
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
-synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool asynchronous,
                                         const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
@@ -177,12 +183,12 @@ synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side sid
         return status;
     if (to)
         status = settle_and_find_blocker(to, true, wait);
-    if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
+    if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !asynchronous)
         status = settle_and_find_blocker(from, false, wait);
     return status;
 }
 
-/* Records a fence on the caller's stream for the work that the contents come after. The stream takes no part in the
+/* Records a fence on the stream of the pull for the work that the contents come after. The stream takes no part in the
  * transfer, and its next write must come after the transfer. */
 static synced_mem_status record_source_fence(struct sm_copy *from, struct sm_stream *stream, struct sm_fence **after)
 {
@@ -197,7 +203,7 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
 {
     struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (transfer->direction == SM_D2H && stream->kind != SM_STREAM_INTERNAL)
+    if (transfer->direction == SM_D2H && goes_on(transfer->batch))
         status = record_source_fence(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)
         status = sm_transfer_order(transfer->to, internal);
@@ -255,7 +261,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     sm_note_object(mem);
     if (side == SM_CPU)
         SM_TRY(make_host_memory(mem, false, &fresh));
-    SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, batch, wait, &staged));
+    SM_TRY(sm_find_move_wait(mem, side, goes_on(batch), batch, wait, &staged));
     return *wait ? SYNCED_MEM_OK : queue_ready_move(mem, side, stream, staged, batch, transfer);
 }
 
@@ -380,8 +386,7 @@ static bool is_copy_mapped(const struct synced_mem *mem)
     return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 
-/* Returns whether a transfer of the object's contents to the side may come after a caller's work. */
-static bool follows_work(const struct synced_mem *mem, enum sm_side side)
+bool sm_move_follows_work(const struct synced_mem *mem, enum sm_side side)
 {
     bool follows = false;
     for (const struct synced_mem *each = sm_first_record(mem); each && !follows; each = sm_next_record(mem, each))
@@ -403,7 +408,7 @@ synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side sid
         return sm_internal_stream(device, SM_INTERNAL_ALLOC, stream);
     if (work == SM_ZERO)
         return find_fill_stream(mem, device, stream);
-    return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, follows_work(mem, side), stream);
+    return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, sm_move_follows_work(mem, side), stream);
 }
 
 synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,

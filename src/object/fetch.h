@@ -21,13 +21,13 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
 /* The part of sm_find_move_wait() for host memory that is not the library's own page-locked memory. */
-synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool asynchronous,
                                         const struct sm_batch *batch, struct sm_fence **wait, bool *staged);
 
 /* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
- * callers: the transfer is for a stream of the caller's. batch: as of sm_queue_move(). *staged: the transfer will be
+ * asynchronous: the host need not wait for its end. batch: as of sm_queue_move(). *staged: the transfer will be
  * staged; false if the host copy has no memory yet. Blocks as sm_find_pin(). */
-static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool asynchronous,
                                                   const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
 {
     const struct sm_copy *const from = sm_slot_of(mem, sm_other(side));
@@ -41,7 +41,7 @@ static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum s
     if (*wait || is_shared)
         return SYNCED_MEM_OK;
     if (!host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
-        return sm_find_any_move_wait(mem, side, callers, batch, wait, staged);
+        return sm_find_any_move_wait(mem, side, asynchronous, batch, wait, staged);
     *wait = sm_inflight_queueing(to, true);
     return SYNCED_MEM_OK;
 }
@@ -100,6 +100,9 @@ synced_mem_status sm_find_pin(const struct synced_mem *record, struct sm_copy *h
  * sm_transfer_queue(). On failure the head is unchanged. *wait: as above. */
 synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
                            struct sm_fence **wait);
+
+/* Returns whether a transfer of the object's contents to the side may come after a caller's work. Queries no device. */
+bool sm_move_follows_work(const struct synced_mem *mem, enum sm_side side);
 
 /* Picks an internal stream for the work of an object. *stream is NULL if the host does it, or there is nothing to do. */
 synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
