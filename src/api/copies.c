@@ -94,8 +94,9 @@ static synced_mem_status copy_ranges(const struct range *to, const struct range 
         status = sm_copy_objects(&target, &source, 1, side, stream, &named);
         end_range(from, source);
     }
-    *failed = named == source ? from->mem : to->mem;
+    *failed = named == target ? to->mem : from->mem;
     end_range(to, target);
+    sm_note_object(*failed); /* the views are gone */
     return status;
 }
 

@@ -363,6 +363,21 @@ START_TEST(bad_input)
 }
 END_TEST
 
+/* A failure is reported under the name of the caller's object, not of a view. */
+START_TEST(names)
+{
+    synced_mem *const named_to = make_named("target", SIZE), *const named_from = make_named("source", SIZE);
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_copy(named_to, SIZE, named_from, 0, 1, NULL));
+    SAYS("target");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_copy(named_to, 0, named_from, SIZE, 1, NULL));
+    SAYS("source");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_copy(named_to, 0, named_to, 1, 2, NULL));
+    SAYS("target");
+    OK(synced_mem_release(named_to));
+    OK(synced_mem_release(named_from));
+}
+END_TEST
+
 /* The host copies sizes that are staged from pageable memory. */
 START_TEST(large)
 {
@@ -427,5 +442,6 @@ Suite *suite(void)
     tcase_add_loop_test(objects, large, 0, STREAMS);
     tcase_add_loop_test(objects, between_devices, 0, NONE);
     tcase_add_test(objects, bad_input);
+    tcase_add_test(objects, names);
     return made;
 }
