@@ -337,6 +337,28 @@ START_TEST(bytes_without_contents)
 }
 END_TEST
 
+/* The other bytes of the target have one side, though some have no contents. So that side gets the copy. */
+START_TEST(beside_bytes_without_contents)
+{
+    synced_mem *part;
+    if (!gpu_expected())
+        return;
+    begin(&to, SIZE, UN, 1);
+    begin(&from, N, _i ? SYN : GPU, 2);
+    OK(synced_mem_view(&part, to.mem, 1000, 500, NULL));
+    host_fill(given(synced_mem_overwrite_cpu_data(part)), 500, 5);
+    pattern_write(to.bytes + 1000, 500, 5);
+    OK(synced_mem_copy(to.mem, 5000, from.mem, 0, N, NULL));
+    memcpy(to.bytes + 5000, from.bytes, N);
+    host_reads(&to);
+    ck_assert_int_eq(synced_mem_head(to.mem), CPU);
+    OK(synced_mem_release(part));
+    ck_assert(!is_in_parts(to.mem));
+    OK(synced_mem_release(to.mem));
+    OK(synced_mem_release(from.mem));
+}
+END_TEST
+
 /* ---- Bad input, devices ---- */
 
 START_TEST(bad_input)
@@ -439,6 +461,7 @@ Suite *suite(void)
     tcase_add_loop_test(objects, within_one_object, 0, STREAMS * HEADS);
     tcase_add_loop_test(objects, between_views, 0, STREAMS);
     tcase_add_test(objects, bytes_without_contents);
+    tcase_add_loop_test(objects, beside_bytes_without_contents, 0, 2);
     tcase_add_loop_test(objects, large, 0, STREAMS);
     tcase_add_loop_test(objects, between_devices, 0, NONE);
     tcase_add_test(objects, bad_input);

@@ -137,25 +137,59 @@ START_TEST(push_then_access)
 }
 END_TEST
 
-/* Work on other objects holds up neither a push nor a pull. */
-START_TEST(beside_other_work)
+/* No stream waits for the arrival before an access does. */
+START_TEST(nobody_waits)
 {
-    enum { KERNELS = 6 };
     if (!gpu_is_emulated())
         return;
     void *mine;
-    synced_mem *const busy = make_on(SIZE, 0), *const mem = make_filled(SIZE, 1, &mine);
-    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const mem = make_filled(LARGE, 4, &mine), *const other = make_on(LARGE, 0);
+    (void)given(synced_mem_overwrite_gpu_data(other)); /* has memory */
+    (void)given(synced_mem_overwrite_gpu_data(mem));
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), LARGE, 5);
+    gpu_sync_device(0);
+    const unsigned waits = gpu_calls("cudaStreamWaitEvent");
+    OK(synced_mem_async_gpu_push(mem, LIBRARY));
+    OK(synced_mem_async_gpu_push(mem, LIBRARY));
+    const unsigned pushed = gpu_calls("cudaStreamWaitEvent");
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), LARGE, 6);
+    gpu_sync_device(0);
+    const unsigned before = gpu_calls("cudaStreamWaitEvent");
+    OK(synced_mem_async_gpu_copy(other, mem, LIBRARY));
+    ck_assert_uint_eq(pushed - waits, 1); /* of the legacy stream, for the pointer that was given without a stream */
+    ck_assert_uint_eq(gpu_calls("cudaStreamWaitEvent") - before, 1);
+    ck_assert(device_is(given(synced_mem_gpu_data(other)), LARGE, 6));
+    OK(synced_mem_release(other));
+    end(mem, mine);
+}
+END_TEST
+
+/* Work on other objects holds up neither a push nor a pull. */
+START_TEST(beside_other_work)
+{
+    if (!gpu_is_emulated())
+        return;
+    void *mine;
+    synced_mem *const busy = make_on(SIZE, 0), *const ready = make_on(SIZE, 0),
+                      *const mem = make_filled(SIZE, 1, &mine);
+    synced_mem_stream stream = open_stream(NON_BLOCKING), done = open_stream(NON_BLOCKING);
+    gpu_fill(given(synced_mem_overwrite_gpu_data_on(ready, done)), SIZE, 8, done);
+    gpu_sync_device(0);
     gpu_hold(stream);
     gpu_fill(given(synced_mem_overwrite_gpu_data_on(busy, stream)), SIZE, 9, stream);
     OK(synced_mem_async_cpu_pull(busy, LIBRARY));
     OK(synced_mem_async_gpu_push(mem, LIBRARY));
+    OK(synced_mem_async_cpu_pull(ready, LIBRARY));
     OK(synced_mem_wait(mem));
+    OK(synced_mem_wait(ready));
     ck_assert(!gpu_stream_is_idle(stream));
     ck_assert_int_eq(has_arrived(busy, SYNCED_MEM_SIDE_CPU), 0);
     gpu_unhold();
     ck_assert(host_is(synced_mem_cpu_data(busy), SIZE, 9));
+    ck_assert(host_is(synced_mem_cpu_data(ready), SIZE, 8));
     OK(synced_mem_release(busy));
+    OK(synced_mem_release(ready));
+    close_stream(done);
     end(mem, mine);
     close_stream(stream);
 }
@@ -324,6 +358,7 @@ Suite *suite(void)
     tcase_add_loop_test(order, pull_behind_a_writer, 0, 4);
     tcase_add_loop_test(order, push_then_access, 0, 2 * STREAM_KINDS);
     tcase_add_test(order, beside_other_work);
+    tcase_add_test(order, nobody_waits);
     TCase *const objects = add_case(made, "objects");
     tcase_add_test(objects, lists);
     tcase_add_loop_test(objects, copies, 0, 4);
