@@ -359,6 +359,42 @@ START_TEST(beside_bytes_without_contents)
 }
 END_TEST
 
+/* Objects of which both sides use one memory. */
+START_TEST(unified)
+{
+    static const synced_mem_placement_kind placements[] = {SYNCED_MEM_PLACEMENT_SEPARATE, SYNCED_MEM_PLACEMENT_MAPPED,
+                                                           SYNCED_MEM_PLACEMENT_MANAGED};
+    const int kind = _i % STREAMS;
+    if (!gpu_is_emulated())
+        return;
+    synced_mem_stream stream;
+    open_kind(kind, &stream);
+    for (int i = 0; i < 4; i++) {
+        struct subject *const subjects[] = {&to, &from};
+        for (int j = 0; j < 2; j++) {
+            synced_mem_options options;
+            synced_mem_options_init(&options);
+            options.device = 0;
+            options.placement = placements[_i / STREAMS / (j ? 3 : 1) % 3];
+            OK(synced_mem_create(&subjects[j]->mem, SIZE, &options));
+            pattern_write(subjects[j]->bytes, SIZE, 1 + (unsigned)j);
+            if (i >> j & 1)
+                gpu_fill(given(synced_mem_overwrite_gpu_data_on(subjects[j]->mem, NULL)), SIZE, 1 + (unsigned)j, NULL);
+            else
+                host_fill(given(synced_mem_overwrite_cpu_data(subjects[j]->mem)), SIZE, 1 + (unsigned)j);
+        }
+        OK(synced_mem_copy(to.mem, 3001, from.mem, 17, N, stream));
+        memcpy(to.bytes + 3001, from.bytes + 17, N);
+        check_contents(&to, kind, stream);
+        check_contents(&from, kind, stream);
+        OK(synced_mem_release(to.mem));
+        OK(synced_mem_release(from.mem));
+    }
+    close_kind(kind, stream);
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+}
+END_TEST
+
 /* ---- Bad input, devices ---- */
 
 START_TEST(bad_input)
@@ -462,6 +498,7 @@ Suite *suite(void)
     tcase_add_loop_test(objects, between_views, 0, STREAMS);
     tcase_add_test(objects, bytes_without_contents);
     tcase_add_loop_test(objects, beside_bytes_without_contents, 0, 2);
+    tcase_add_loop_test(objects, unified, 0, STREAMS * 9);
     tcase_add_loop_test(objects, large, 0, STREAMS);
     tcase_add_loop_test(objects, between_devices, 0, NONE);
     tcase_add_test(objects, bad_input);
