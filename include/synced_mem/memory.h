@@ -148,6 +148,13 @@ SYNCED_MEM_API synced_mem_source synced_mem_gpu_source(const synced_mem *mem);
  * @return 1 or 0; 0 without a host copy, for NULL, and if the runtime does not answer @since 0.1 */
 SYNCED_MEM_API int synced_mem_cpu_is_pinned(const synced_mem *mem);
 
+/** Sets arrived to 1 if the side is valid, in all parts, and no transfer or fill to it is pending, nor work that fills
+ * memory of the caller's (synced_mem_memory.stream); else to 0. Transfers that read the side, and kernels, do not
+ * count. Unified placement: both sides arrive at once.
+ * Errors: ERR_INVALID_ARGUMENT (no such side); ERR_DEVICE_LOST; the reason of a failed staged transfer; ERR_FORKED.
+ * @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_has_arrived(synced_mem *mem, synced_mem_side side, int *arrived);
+
 /** The capacity of the host copy.
  * @return of a view its size; 0 without a copy, and for NULL @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);

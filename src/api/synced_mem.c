@@ -325,6 +325,24 @@ synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
     return SM_REPORT(status, mem);
 }
 
+static synced_mem_status check_and_poll_arrival(synced_mem *mem, synced_mem_side side, int *arrived)
+{
+    bool has_arrived = false;
+    if (!mem)
+        return sm_no_object();
+    if (!arrived)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "arrived is NULL");
+    SM_TRY(check_access(side, SYNCED_MEM_READ));
+    SM_TRY(sm_has_arrived(mem, side == SYNCED_MEM_SIDE_CPU ? SM_CPU : SM_GPU, &has_arrived));
+    *arrived = has_arrived;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status synced_mem_has_arrived(synced_mem *mem, synced_mem_side side, int *arrived)
+{
+    return SM_DO(check_and_poll_arrival(mem, side, arrived), mem);
+}
+
 synced_mem_status synced_mem_wait(synced_mem *mem)
 {
     return SM_DO(mem ? sm_query_or_wait(mem, true, NULL) : sm_no_object(), mem);

@@ -488,6 +488,29 @@ static synced_mem_status poll_transfers_on(const struct sm_copy *copy, struct sm
     return SYNCED_MEM_OK;
 }
 
+/* Polls the work that brings the record's contents to the side. Without contents there nothing has arrived. An open
+ * write after a transfer does not end it. Lost contents are reported as a failed wait. */
+static synced_mem_status poll_arrival(const struct sm_record *record, enum sm_side side, struct sm_waits *lost,
+                                      bool *arrived)
+{
+    *arrived = (sm_head(record) & sm_bit(side)) != 0;
+    if (!*arrived)
+        return SYNCED_MEM_OK;
+    const struct sm_copy *const copy = sm_copy_of(record, side);
+    struct sm_fence *const fence = copy->write ? copy->write : sm_inflight_arrival(copy);
+    *arrived = !fence || !sm_fence_pending(fence);
+    return *arrived ? sm_waits_add(lost, sm_inflight_lost(copy)) : SYNCED_MEM_OK;
+}
+
+static synced_mem_status poll_arrivals(struct sm_transaction *transaction, enum sm_side side, bool *arrived)
+{
+    struct synced_mem *const mem = transaction->mem;
+    *arrived = true;
+    for (struct sm_record *each = sm_first_record(mem); each && *arrived; each = sm_next_record(mem, each))
+        SM_TRY(poll_arrival(each, side, &transaction->waits, arrived));
+    return SYNCED_MEM_OK;
+}
+
 static synced_mem_status poll_transfers(struct sm_transaction *transaction, bool *pending)
 {
     struct synced_mem *const mem = transaction->mem;
@@ -511,16 +534,34 @@ static synced_mem_status find_transfers(struct sm_transaction *transaction)
     return sm_waits_status(waits);
 }
 
+/* Returns why contents were lost before the call. */
+static synced_mem_status get_loss(const struct sm_transaction *transaction)
+{
+    return transaction->lost ? sm_fence_wait(transaction->lost) : SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pending)
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
-    const synced_mem_status lost = transaction.lost ? sm_fence_wait(transaction.lost) : SYNCED_MEM_OK;
-    if (lost != SYNCED_MEM_OK)
-        return sm_leave_and_reap(&transaction, lost, wait);
-    synced_mem_status status;
+    synced_mem_status status = get_loss(&transaction);
+    if (status != SYNCED_MEM_OK)
+        return sm_leave_and_reap(&transaction, status, wait);
     do
         status = wait ? find_transfers(&transaction) : poll_transfers(&transaction, pending);
     while (sm_wait_again(&transaction, &status));
     return sm_leave_and_reap(&transaction, status, wait);
+}
+
+synced_mem_status sm_has_arrived(struct synced_mem *mem, enum sm_side side, bool *arrived)
+{
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
+    synced_mem_status status = get_loss(&transaction);
+    if (status != SYNCED_MEM_OK)
+        return sm_leave_and_reap(&transaction, status, false);
+    do
+        status = poll_arrivals(&transaction, side, arrived);
+    while (sm_wait_again(&transaction, &status));
+    return sm_leave_and_reap(&transaction, status, false);
 }

@@ -30,4 +30,8 @@ synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle
  * may be NULL. If contents were lost on arrival, returns why. */
 synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pending);
 
+/* Stores whether the side is valid and no work that brings its contents is pending. Does not block. If contents were
+ * lost on arrival, returns why. */
+synced_mem_status sm_has_arrived(struct synced_mem *mem, enum sm_side side, bool *arrived);
+
 #endif

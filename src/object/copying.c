@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "object/host_only.h"
+#include "object/move_stream.h"
 #include "object/overlap.h"
 #include "object/pair_list.h"
 #include "object/reclaim.h"
@@ -227,11 +228,20 @@ static int get_default_device(const struct batch *batch)
     return device >= 0 ? device : sm_device(batch->list.from[0]);
 }
 
+/* Copies may come after a caller's work. */
+static synced_mem_status find_internal_stream(struct batch *batch)
+{
+    int device;
+    SM_TRY(sm_device_resolve(get_default_device(batch), &device));
+    return sm_transfer_stream(device, SM_H2D, true, &batch->common.stream);
+}
+
 static synced_mem_status find_stream(struct batch *batch, synced_mem_stream handle)
 {
     const int device = is_default_stream(handle) ? get_default_device(batch) : SYNCED_MEM_DEVICE_CURRENT;
     batch->failed = batch->list.to[0];
-    SM_TRY(sm_stream_find(device, handle, &batch->common.stream));
+    SM_TRY(handle == SM_HANDLE_OF_LIBRARY ? find_internal_stream(batch)
+                                          : sm_stream_find(device, handle, &batch->common.stream));
     if (!batch->common.stream)
         return sm_fail(
             SYNCED_MEM_ERR_CAPTURING,
@@ -406,7 +416,9 @@ static synced_mem_status follow_arrival(const struct batch *batch, struct sm_fen
     if (!stream)
         return sm_fence_wait(arrival);
     const synced_mem_status status = sm_fence_wait_queued(arrival);
-    return status != SYNCED_MEM_OK || sm_stream_hold_back(stream, arrival) ? status : sm_fence_wait(arrival);
+    if (status != SYNCED_MEM_OK || sm_is_internal(stream) || sm_stream_hold_back(stream, arrival))
+        return status;
+    return sm_fence_wait(arrival);
 }
 
 /* Waits for all transfers that have begun, even after a failure. Returns the first failure. */

@@ -158,10 +158,16 @@ static synced_mem_status settle_and_wait(struct sm_copy *copy, bool conflicting,
     return sm_waits_add(waits, sm_inflight_blocker(copy, conflicting));
 }
 
+/* Returns whether the transfer is a push's or a pull's. */
+static bool goes_on(const struct sm_batch *batch)
+{
+    return batch && batch->goes_on;
+}
+
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
-synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side side, bool callers,
-                                        const struct sm_batch *batch, struct sm_waits *waits, bool *staged)
+synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
+                                        struct sm_waits *waits, bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(record, sm_other(side));
     struct sm_copy *const to = sm_copy_of(record, side);
@@ -175,10 +181,10 @@ synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side s
         return to ? sm_waits_add(waits, sm_inflight_queueing(to, true)) : SYNCED_MEM_OK;
     if (to)
         SM_TRY(settle_and_wait(to, true, waits));
-    return side == SM_CPU && !callers ? settle_and_wait(from, false, waits) : SYNCED_MEM_OK;
+    return side == SM_CPU && !goes_on(batch) ? settle_and_wait(from, false, waits) : SYNCED_MEM_OK;
 }
 
-/* Records a fence on the caller's stream for the work that the contents come after. The stream takes no part in the
+/* Records a fence on the stream of the pull for the work that the contents come after. The stream takes no part in the
  * transfer, and its next write must come after the transfer. */
 static synced_mem_status record_source_fence(struct sm_copy *from, struct sm_stream *stream, struct sm_fence **after)
 {
@@ -193,7 +199,7 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
 {
     struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (transfer->direction == SM_D2H && stream->kind != SM_STREAM_INTERNAL)
+    if (transfer->direction == SM_D2H && goes_on(transfer->batch))
         status = record_source_fence(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)
         status = sm_transfer_order(transfer->to, internal);
@@ -249,7 +255,7 @@ synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, str
     sm_note_record(record);
     if (side == SM_CPU)
         SM_TRY(make_host_memory(record, false, &fresh));
-    SM_TRY(sm_find_move_wait(record, side, stream->kind != SM_STREAM_INTERNAL, batch, waits, &staged));
+    SM_TRY(sm_find_move_wait(record, side, batch, waits, &staged));
     return queue_ready_move(record, side, stream, staged, batch, transfer);
 }
 

@@ -198,7 +198,7 @@ static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_mode mo
     return status;
 }
 
-static bool follows_work(const struct synced_mem *mem, enum sm_side side)
+bool sm_moves_follow_work(const struct synced_mem *mem, enum sm_side side)
 {
     bool follows = false;
     for (struct sm_record *each = sm_first_record(mem); each && !follows; each = sm_next_record(mem, each))
@@ -211,7 +211,7 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
 {
     struct moves moves = {.side = side, .stream = stream};
     if (!stream)
-        SM_TRY(sm_fetch_stream(sm_first_record(mem), side, SM_MOVE, follows_work(mem, side), &moves.stream));
+        SM_TRY(sm_fetch_stream(sm_first_record(mem), side, SM_MOVE, sm_moves_follow_work(mem, side), &moves.stream));
     SM_TRY(make_room(&moves, count));
     sm_batch_begin(&moves.copies, moves.stream);
     const synced_mem_status status = queue_and_enter(mem, mode, &moves, waits);

@@ -10,6 +10,10 @@
 synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                   struct sm_waits *waits);
 
+/* Returns whether a transfer of any of the object's records to the side may come after a caller's work. Queries no
+ * device. */
+bool sm_moves_follow_work(const struct synced_mem *mem, enum sm_side side);
+
 /* Gives each record of the object memory on the side, and does the work of its transition, on the stream or on an
  * internal one (NULL). The transfers of several records go to the runtime in one call, and have one event. *fetched:
  * some record's head has changed, so the caller calls again before it relies on the records. waits: gets those of all

@@ -3,6 +3,7 @@
 
 #include "object/fetch_parts.h"
 #include "object/mentions.h"
+#include "object/move_stream.h"
 #include "object/piece.h"
 #include "object/publish.h"
 #include "object/reclaim.h"
@@ -198,27 +199,12 @@ static __attribute__((noinline)) synced_mem_status queue_record_move(struct batc
     return SYNCED_MEM_OK;
 }
 
-/* All objects use one stream and are on its device. */
-static synced_mem_status find_stream(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
-{
-    const int device = sm_device(mem);
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (batch->stream && device >= 0 && device != batch->stream->device)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the stream is used on device %d, but the object is on device %d",
-                       batch->stream->device, device);
-    if (!batch->stream)
-        status = sm_stream_find(device, handle, &batch->stream);
-    if (status != SYNCED_MEM_OK || batch->stream)
-        return status;
-    return sm_fail(SYNCED_MEM_ERR_CAPTURING,
-                   "the stream is capturing, and the transfer would become part of the graph: call before the capture");
-}
-
 /* Checks everything that can be checked before a transfer is queued. */
 static synced_mem_status check_object_move(struct batch *batch, size_t which, synced_mem_stream handle)
 {
-    return which == batch->mentions.refused ? sm_mentions_refuse(&batch->mentions, batch->side)
-                                            : find_stream(batch, batch->mems[which], handle);
+    return which == batch->mentions.refused
+               ? sm_mentions_refuse(&batch->mentions, batch->side)
+               : sm_move_stream(batch->mems, batch->count, which, batch->side, handle, &batch->stream);
 }
 
 /* The stream comes after the arrival of contents that need no transfer. The fence is polled, so that a piece comes to
@@ -229,6 +215,8 @@ static synced_mem_status follow_record(struct batch *batch, struct sm_record *re
     if (record->kind == SM_PIECE && copy->write && copy->write != batch->polled)
         (void)sm_fence_pending(copy->write);
     batch->polled = copy->write;
+    if (sm_is_internal(batch->stream))
+        return SYNCED_MEM_OK;
     return sm_inflight_order(copy, false, batch->stream);
 }
 
@@ -355,7 +343,7 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
 static synced_mem_status find_wait_of_move(struct batch *batch, struct sm_mention *mention)
 {
     bool staged;
-    SM_TRY(sm_find_move_wait(mention->record, batch->side, true, &batch->copies, &batch->waits, &staged));
+    SM_TRY(sm_find_move_wait(mention->record, batch->side, &batch->copies, &batch->waits, &staged));
     mention->ready = !staged && sm_has_memory_to_write(mention->record, batch->side);
     return SYNCED_MEM_OK;
 }
@@ -386,7 +374,8 @@ static synced_mem_status find_first_waits(struct batch *batch)
 static synced_mem_status follow_arrival(struct batch *batch, struct sm_fence *arrival)
 {
     const synced_mem_status status = sm_fence_wait_queued(arrival);
-    if (status != SYNCED_MEM_OK || is_pull(batch) || sm_stream_hold_back(batch->stream, arrival))
+    if (status != SYNCED_MEM_OK || is_pull(batch) || sm_is_internal(batch->stream) ||
+        sm_stream_hold_back(batch->stream, arrival))
         return status;
     return sm_fence_wait(arrival);
 }
@@ -562,6 +551,7 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     struct share one;
     struct batch batch = {.mems = mems, .count = count, .side = side};
     batch.copies.direction = side == SM_GPU ? SM_H2D : SM_D2H;
+    batch.copies.goes_on = true;
     if (count == 0)
         return SYNCED_MEM_OK;
     struct share *const shares = count > 1 ? malloc(count * sizeof one) : &one;

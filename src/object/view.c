@@ -6,7 +6,7 @@
 #include "object/publish.h"
 #include "object/span.h"
 
-static synced_mem_status check_range(const struct synced_mem *of, size_t offset, size_t size)
+synced_mem_status sm_view_check_range(const struct synced_mem *of, size_t offset, size_t size)
 {
     if (offset <= sm_size(of) && size <= sm_size(of) - offset)
         return SYNCED_MEM_OK;
@@ -48,7 +48,7 @@ synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem
 {
     struct synced_mem *const root = sm_root(of);
     SM_TRY(sm_lock_first(root));
-    synced_mem_status status = check_range(of, offset, size);
+    synced_mem_status status = sm_view_check_range(of, offset, size);
     const size_t begin = sm_offset(of) + offset;
     if (status == SYNCED_MEM_OK && size > 0)
         status = cut_view(view, root, begin, size);

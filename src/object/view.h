@@ -9,6 +9,9 @@
  * ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem *of, size_t offset, size_t size);
 
+/* Fails with ERR_INVALID_ARGUMENT unless the bytes are within the object or view. */
+synced_mem_status sm_view_check_range(const struct synced_mem *of, size_t offset, size_t size);
+
 /* Ends a view that has no reference any more. Waits only for the lock. Ignores a view of 0 bytes. */
 void sm_view_end(struct synced_mem *view);
 

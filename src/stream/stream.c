@@ -291,6 +291,9 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
     struct sm_stream_facts facts = {.capturing = false};
     if (handle == SM_HANDLE_OF_NONE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is no stream handle", (void *)handle);
+    if (handle == SM_HANDLE_OF_LIBRARY)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "SYNCED_MEM_STREAM_LIBRARY takes transfers alone: the caller can queue no work on it");
     synced_mem_status status = sm_device_resolve(device, &resolved);
     if (status == SYNCED_MEM_OK)
         status = sm_device_stream_query_capture(resolved, handle, &facts);

@@ -48,6 +48,8 @@ extern char sm_no_stream;
 
 /* Many programs use this handle for no stream. No record ever has it. */
 #define SM_HANDLE_OF_NONE ((synced_mem_stream)UINTPTR_MAX)
+/* SYNCED_MEM_STREAM_LIBRARY: stands for any internal stream. No record ever has it. */
+#define SM_HANDLE_OF_LIBRARY ((synced_mem_stream)(UINTPTR_MAX - 1))
 
 struct sm_stream {
     _Atomic(synced_mem_stream) hot; /* the caller's handle, or SM_NO_HANDLE */
@@ -103,7 +105,7 @@ struct sm_stream *sm_stream_any(int device);
  * Finds or creates the record of the caller's stream. The caller holds it. device: the object's device;
  * SYNCED_MEM_DEVICE_CURRENT accepts a stream of any device. While the stream captures *out is NULL. Does not block. On
  * failure *out is unchanged. ERR_INVALID_DEVICE: the stream belongs to another device. ERR_CAPTURING: the legacy stream
- * cannot be used, as a blocking stream captures. ERR_INVALID_ARGUMENT: no stream has this handle.
+ * cannot be used, as a blocking stream captures. ERR_INVALID_ARGUMENT: no stream of a caller's has this handle.
  */
 synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out);
 

@@ -92,10 +92,24 @@ static void use_on_device(struct lane *lane, const struct view *view, unsigned k
 }
 
 /* A push or pull that has nothing to move is no failure of the test. */
-static void move(const struct lane *lane, const struct view *view, bool push)
+static void move(struct lane *lane, const struct view *view, bool push)
 {
-    (void)(push ? synced_mem_async_gpu_push(view->mem, lane->stream)
-                : synced_mem_async_cpu_pull(view->mem, lane->stream));
+    synced_mem_stream stream = random_below(&lane->random, 3) == 0 ? SYNCED_MEM_STREAM_LIBRARY : lane->stream;
+    (void)(push ? synced_mem_async_gpu_push(view->mem, stream) : synced_mem_async_cpu_pull(view->mem, stream));
+}
+
+/* Copies common bytes without views of its own, within the object of the lane. */
+static void copy_range(struct lane *lane, const struct view *view, size_t begin)
+{
+    const synced_mem_stream streams[] = {SYNCED_MEM_NO_STREAM, SYNCED_MEM_STREAM_LIBRARY, lane->stream};
+    synced_mem_stream stream = streams[random_below(&lane->random, 3)];
+    synced_mem_status status;
+    do
+        status = synced_mem_copy(lane->all, view->begin - lane->begin, lane->all, begin - lane->begin, view->size,
+                                 machine.gpu ? stream : NULL);
+    while (again(status == SYNCED_MEM_OK));
+    must(status == SYNCED_MEM_OK, "a range was not copied");
+    memcpy(expected + view->begin, expected + begin, view->size);
 }
 
 /* Copies some of the common bytes, which other threads read meanwhile. A copy that failed may have lost the
@@ -106,6 +120,10 @@ static void copy_common(struct lane *lane, const struct view *view)
         return;
     const size_t begin = THREADS * LANE + random_below(&lane->random, (uint32_t)(COMMON - view->size) + 1);
     const bool on_host = !machine.gpu || random_below(&lane->random, 2) == 0;
+    if (random_below(&lane->random, 2) == 0) {
+        copy_range(lane, view, begin);
+        return;
+    }
     synced_mem *from;
     synced_mem_status status;
     must(synced_mem_view(&from, lane->all, begin - lane->begin, view->size, NULL) == SYNCED_MEM_OK, "no view");
@@ -189,10 +207,12 @@ static void read_common(struct lane *lane)
 /* Other threads change the object's parts meanwhile. */
 static void ask_root(const struct lane *lane)
 {
-    int pending;
+    int pending, arrived;
     synced_mem *const root = synced_mem_root(lane->all);
     must((unsigned)synced_mem_head(root) <= SYNCED_MEM_MIXED, "no head");
     while (again(synced_mem_query(root, &pending) == SYNCED_MEM_OK))
+        continue;
+    while (again(synced_mem_has_arrived(root, SYNCED_MEM_SIDE_CPU, &arrived) == SYNCED_MEM_OK))
         continue;
 }
 
