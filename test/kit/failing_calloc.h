@@ -2,6 +2,8 @@
 #ifndef FAILING_CALLOC_H
 #define FAILING_CALLOC_H
 
+#include "each_failure.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,6 +24,22 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
     return is_calloc_to_fail() ? NULL : __real_calloc(count, size);
+}
+
+static inline void begin_failing_calloc(struct failing *it)
+{
+    fail_calloc_in = (int)it->nth;
+}
+
+static inline bool end_failing_calloc(struct failing *it)
+{
+    (void)it;
+    return atomic_exchange(&fail_calloc_in, 0) == 0;
+}
+
+static inline struct failing each_calloc(void)
+{
+    return (struct failing){begin_failing_calloc, end_failing_calloc, .call = NULL};
 }
 
 #endif
