@@ -9,10 +9,16 @@
 /* Memory of the caller's has the alignment that some of the objects request. */
 enum { ALIGNMENT = 4096, LARGE = 70000, SMALL = 7000, MOST_ROOM = 104 * 1024 };
 
-/* Objects on the host alone need only some pages, as comparisons of large contents take time. */
+static bool is_staged(int scenario)
+{
+    return scenario_steps[scenario][0] >= STAGE_ALONE;
+}
+
+/* Comparisons of large contents take time. So few objects are large: those on the host alone, of many pages, and those
+ * whose staged transfers have more than one chunk. */
 static size_t usual_size(int scenario)
 {
-    return scenario < scenario_count_without_gpu ? LARGE : SMALL;
+    return scenario < scenario_count_without_gpu || is_staged(scenario) ? LARGE : SMALL;
 }
 
 /* Returns the room for an object that has grown by half. More room takes time: the emulated runtime fills memory when
