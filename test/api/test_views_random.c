@@ -4,7 +4,7 @@
  */
 #include "views_kit.h"
 
-enum { VIEWS = 10, STEPS = 120, RUNS = 15, STREAMS = 2 };
+enum { VIEWS = 10, STEPS = 120, RUNS = 30, STREAMS = 2 };
 
 #define CPU ((unsigned)SYNCED_MEM_AT_CPU)
 #define GPU ((unsigned)SYNCED_MEM_AT_GPU)
