@@ -1,4 +1,5 @@
 /* Checks that a push or pull of a root lists each piece that it concerns, in order, and does not visit the others. */
+#include "failing_calloc.h"
 #include "views_kit.h"
 
 #include "object/concerned.h"
@@ -9,14 +10,6 @@ enum { VIEWS = 40, PART = ROOT / VIEWS, STEPS = 250, RUNS = 12, ROOM = 4 * VIEWS
 static synced_mem *root;
 static synced_mem *views[VIEWS];
 static unsigned patterns;
-
-static bool no_memory;
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return no_memory ? NULL : __real_calloc(count, size);
-}
 
 /* ---- Listing ---- */
 
@@ -99,9 +92,9 @@ START_TEST(no_memory_for_nested_views)
     sm_lock_object(root);
     for (int fails = 1; fails >= 0; fails--) {
         sm_mentions_begin(&mentions, given_room, VIEWS);
-        no_memory = fails;
+        no_calloc = fails;
         const synced_mem_status status = sm_mentions_list(&mentions, views, VIEWS, SM_GPU);
-        no_memory = false;
+        no_calloc = false;
         ck_assert_int_eq(status, fails ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK);
         ck_assert_uint_eq(mentions.count, fails ? VIEWS : 2 * VIEWS - 1);
         sm_mentions_end(&mentions);
@@ -239,10 +232,10 @@ END_TEST
 START_TEST(no_memory_for_lists)
 {
     make_parts();
-    no_memory = true;
+    no_calloc = true;
     ck_assert_uint_eq(list(SM_GPU), VIEWS);
     ck_assert_ptr_null(root->at.first->concerned);
-    no_memory = false;
+    no_calloc = false;
     rest();
     ck_assert_ptr_nonnull(root->at.first->concerned);
     release_parts();

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 static atomic_int fail_calloc_in; /* the number of further allocations until one fails; 0: none fails */
+static atomic_bool no_calloc;     /* all fail */
 
 /* Counts an allocation, on any thread. Returns whether it is to fail. */
 static inline bool is_calloc_to_fail(void)
@@ -23,7 +24,7 @@ void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return is_calloc_to_fail() ? NULL : __real_calloc(count, size);
+    return is_calloc_to_fail() || atomic_load(&no_calloc) ? NULL : __real_calloc(count, size);
 }
 
 static inline void begin_failing_calloc(struct failing *it)

@@ -3,6 +3,7 @@
  * unchanged, has the contents, or has lost the contents that the transfer had begun to overwrite.
  */
 #include "copies_kit.h"
+#include "failing_calloc.h"
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -64,15 +65,6 @@ struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t s
 struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t size)
 {
     return no_buffer ? NULL : __real_sm_bounce_take(device, source, size);
-}
-
-static bool no_memory;
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return no_memory ? NULL : __real_calloc(count, size);
 }
 
 /* ---- Objects ---- */
@@ -301,9 +293,9 @@ START_TEST(no_memory_for_records)
 {
     synced_mem *const a = make_pinned(SIZE, 1), *const b = make_pinned(SIZE, 2), *const c = make_pinned(SIZE, 3);
     synced_mem *const to[] = {a, b}, *const from[] = {c, c};
-    no_memory = true;
+    no_calloc = true;
     const synced_mem_status status = synced_mem_cpu_copy_n(to, from, 2);
-    no_memory = false;
+    no_calloc = false;
     ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
     SAYS("no host memory for the records of 2 copies");
     ck_assert(host_is(synced_mem_cpu_data(a), SIZE, 1));

@@ -7,14 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *summary(void)
-{
-    FILE *const file = fmemopen(text, sizeof text, "w");
-    OK(synced_mem_trace_summary(file));
-    ck_assert_int_eq(fclose(file), 0);
-    return text;
-}
-
 /* ---- Events ---- */
 
 START_TEST(heads_and_memory)

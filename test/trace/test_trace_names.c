@@ -30,7 +30,7 @@ void __wrap_sm_device_range_end(void)
         ck_assert_int_eq(open_ranges, 0);                                                                              \
     } while (0)
 
-static char summary[8192];
+static char summary_text[8192];
 
 /* Functions without an object have a range too. */
 START_TEST(ranges)
@@ -128,10 +128,10 @@ START_TEST(views)
     IS_RANGE("synced_mem_wait params[256:512]", synced_mem_wait(bias));
     ck_assert_ptr_nonnull(synced_mem_cpu_data(params));
     (void)synced_mem_mutable_cpu_data(rest);
-    FILE *const file = fmemopen(summary, sizeof summary, "w");
+    FILE *const file = fmemopen(summary_text, sizeof summary_text, "w");
     OK(synced_mem_trace_summary(file));
     ck_assert_int_eq(fclose(file), 0);
-    ck_assert_msg(strstr(summary, "\nparams[256:512]#2 "), "%s", summary);
+    ck_assert_msg(strstr(summary_text, "\nparams[256:512]#2 "), "%s", summary_text);
     stop();
     HAS("\"name\":\"allocate params#1\"");
     HAS_NOT("allocate params[");
