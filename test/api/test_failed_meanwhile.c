@@ -226,8 +226,7 @@ static void begin_a_copy(void)
 START_TEST(a_copy_succeeds)
 {
     static _Alignas(4096) unsigned char memory[ROOT];
-    const synced_mem_staging staging = {.struct_size = sizeof staging, .buffer_bytes = 65536, .minimum_bytes = 1};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(0, 1);
     begin();
     source = make_on(ROOT, 0);
     OK(synced_mem_set_cpu_data(source, memory));
@@ -254,8 +253,7 @@ static void cut_left(void)
 /* A copy to a view fails after another view has cut the bytes. All of them have lost their contents. */
 START_TEST(a_view_cuts_the_target)
 {
-    const synced_mem_staging staging = {.struct_size = sizeof staging, .buffer_bytes = 65536, .minimum_bytes = 1 << 20};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(0, 1 << 20);
     begin();
     source = make_on(HALF, 0);
     OK(synced_mem_release(root));
@@ -280,8 +278,7 @@ END_TEST
 static synced_mem *make_mapped(size_t size)
 {
     synced_mem *mem;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = 0;
     options.placement = SYNCED_MEM_PLACEMENT_MAPPED;
     OK(synced_mem_create(&mem, size, &options));

@@ -206,9 +206,8 @@ static synced_mem *make_with(bool allocated)
 {
     static const synced_mem_allocator allocator = {
         .struct_size = sizeof allocator, .alloc = alloc_on_stream, .free = free_on_stream};
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem;
-    synced_mem_options_init(&options);
     options.device = 0;
     options.gpu_allocator = allocated ? &allocator : NULL;
     OK(synced_mem_create(&mem, SIZE, &options));
@@ -375,8 +374,7 @@ START_TEST(other_memory_is_handed_in_meanwhile)
     const synced_mem_allocator allocator = {
         .struct_size = sizeof allocator, .alloc = alloc_and_hand_in, .free = free_memory};
     void *const first = map_file(SIZE, 1), *const second = map_file(SIZE, 2);
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.cpu_allocator = &allocator;
     handed_back = 0;
     other_file = second;

@@ -167,9 +167,8 @@ static void check_no_memory(synced_mem_status status, int *failures)
 
 START_TEST(no_memory_for_records)
 {
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     int failures = 0;
-    synced_mem_options_init(&options);
     options.shareable = SYNCED_MEM_SHAREABLE_SAME_USER;
     for (int at = 1; at < 8; at++) {
         const int before = count_open_descriptors();

@@ -73,11 +73,10 @@ END_TEST
 /* Its side gives up no memory, as both sides have one. */
 START_TEST(unified_memory_stays)
 {
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem;
     if (!gpu_expected())
         return;
-    synced_mem_options_init(&options);
     options.placement = SYNCED_MEM_PLACEMENT_MAPPED;
     OK(synced_mem_create(&mem, SIZE, &options));
     struct DLManagedTensorVersioned *const host = export_of(mem, OPTIONS(HOST(OVERWRITE)));

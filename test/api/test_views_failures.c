@@ -159,9 +159,7 @@ END_TEST
 /* A staged transfer of a view fails after the view was cut: neither half has the contents on the host. */
 START_TEST(a_cut_transfer_fails)
 {
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = 1 + (unsigned)_i % 2, .buffer_bytes = 65536, .minimum_bytes = 1};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(1 + (unsigned)_i % 2, 1);
     begin(true, false);
     device_writes(it.parts[2], 7, it.stream);
     gpu_hold(it.stream);

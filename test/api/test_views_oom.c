@@ -58,8 +58,7 @@ START_TEST(no_memory_for_a_view)
     static synced_mem *views[VIEWS];
     const bool named = _i % 2;
     int failures = 0, of_trees = 0;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = named ? "part" : NULL;
     /* more than are needed for nine pieces, which have a tree */
     for (struct failing it = each_refusal(false); it.nth < 60 && next_failure(&it);) {

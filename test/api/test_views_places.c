@@ -12,8 +12,7 @@ static const synced_mem_placement_kind kinds[] = {SYNCED_MEM_PLACEMENT_MAPPED, S
 static synced_mem *make_placed(synced_mem_placement_kind placement)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.placement = placement;
     OK(synced_mem_create(&mem, ROOT, &options));
     return mem;

@@ -157,9 +157,7 @@ END_TEST
 /* A failed call cancels the transfers that it has begun. Without copy threads nothing would ever complete them. */
 START_TEST(nothing_is_left_of_a_failed_push)
 {
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = 4, .buffer_bytes = BUFFER, .minimum_bytes = SIZE_MAX};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(4, SIZE_MAX);
     void *const mine = malloc(SIZE);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mems[] = {make_in(mine, 1), make_at_cpu(64, 2)};

@@ -212,8 +212,7 @@ static synced_mem_status move_twice(bool pull)
 
 static synced_mem_status make_companion(int i)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = home();
     return now.companions[i] ? SYNCED_MEM_OK : synced_mem_create(&now.companions[i], COMPANION_SIZE, &options);
 }
@@ -288,8 +287,7 @@ static synced_mem_status create(const synced_mem_options *options)
 
 static synced_mem_status create_named(synced_mem_placement_kind placement)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "named";
     options.alignment = ALIGNMENT;
     options.device = home();
@@ -301,8 +299,7 @@ static synced_mem_status create_with_allocators(void)
 {
     const synced_mem_allocator cpu = slots_table(&mine.cpu_slots);
     const synced_mem_allocator gpu = slots_table(&mine.gpu_slots);
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.cpu_allocator = &cpu;
     options.gpu_allocator = &gpu;
     options.device = home();

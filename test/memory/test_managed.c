@@ -21,8 +21,7 @@ static const synced_mem_placement_kind kinds[] = {MAPPED, MANAGED};
 static synced_mem *make_placed(size_t size, synced_mem_placement_kind placement)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.placement = placement;
     OK(synced_mem_create(&mem, size, &options));
     return mem;
@@ -118,8 +117,7 @@ END_TEST
 START_TEST(no_such_device)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = 77;
     options.placement = kinds[_i];
     OK(synced_mem_create(&mem, SIZE, &options));

@@ -186,8 +186,7 @@ END_TEST
 static synced_mem *make_placed_on(synced_mem_placement_kind placement, int device)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = device;
     options.placement = placement;
     OK(synced_mem_create(&mem, SIZE, &options));
@@ -246,13 +245,6 @@ END_TEST
 enum { LARGE = 300001 };
 
 /* Copies user memory, staged by this number of threads or through a bounce buffer. */
-static void set_staging(unsigned threads, size_t minimum)
-{
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = 65536, .minimum_bytes = minimum};
-    OK(synced_mem_set_staging(&staging));
-}
-
 START_TEST(pageable)
 {
     const bool to_gpu = _i & 1, had = _i & 2, small = _i & 4, at_cpu = _i & 8;

@@ -438,8 +438,7 @@ START_TEST(lost_in_shared_memory)
 {
     synced_mem *mem = NULL;
     void *const victim = gpu_pinned_alloc(64);
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = 0;
     options.placement = SYNCED_MEM_PLACEMENT_MAPPED;
     OK(synced_mem_create(&mem, SIZE, &options));

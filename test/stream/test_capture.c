@@ -61,8 +61,7 @@ static bool is_placed(int which)
 static synced_mem *make_placed(void)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = 0;
     options.placement = placement;
     OK(synced_mem_create(&mem, SIZE, &options));
@@ -307,8 +306,7 @@ END_TEST
 static const char *live_a_life(synced_mem_stream other)
 {
     synced_mem *mem;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = 0;
     options.placement = placement;
     if (synced_mem_create(&mem, SIZE, &options) != SYNCED_MEM_OK || !synced_mem_mutable_cpu_data(mem))

@@ -123,9 +123,8 @@ START_TEST(managed_memory)
 {
     if (!gpu_expected())
         return;
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem = NULL;
-    synced_mem_options_init(&options);
     options.placement = SYNCED_MEM_PLACEMENT_MANAGED;
     OK(synced_mem_create(&mem, SIZE, &options));
     start();
@@ -209,9 +208,8 @@ static void adopted_back(void *data, void *user, synced_mem_stream stream)
 START_TEST(calls_inside_callbacks)
 {
     const synced_mem_allocator table = {.struct_size = sizeof table, .alloc = give, .free = take};
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem = NULL;
-    synced_mem_options_init(&options);
     options.cpu_allocator = &table;
     options.name = "outer";
     start();

@@ -36,8 +36,7 @@ static char summary_text[8192];
 START_TEST(ranges)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "subject";
     OK(synced_mem_create(&mem, SIZE, &options));
     start();
@@ -113,8 +112,7 @@ START_TEST(views)
     synced_mem *const root = make_on(SIZE, 0);
     synced_mem *const params = make_named("params", SIZE);
     synced_mem *weight, *bias, *rest, *plain;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "we\"ight";
     OK(synced_mem_view(&weight, params, 0, 256, &options));
     OK(synced_mem_view(&bias, params, 256, 256, NULL));
