@@ -9,22 +9,13 @@ enum { HALF = ROOT / 2, TRIES = 4 };
 
 static const synced_mem_placement_kind kinds[] = {SYNCED_MEM_PLACEMENT_MAPPED, SYNCED_MEM_PLACEMENT_MANAGED};
 
-static synced_mem *make_placed(synced_mem_placement_kind placement)
-{
-    synced_mem *mem = NULL;
-    synced_mem_options options = default_options();
-    options.placement = placement;
-    OK(synced_mem_create(&mem, ROOT, &options));
-    return mem;
-}
-
 /* Returns NULL if the machine does not have the placement. */
 static synced_mem *try_placed(synced_mem_placement_kind placement)
 {
-    synced_mem *const probe = make_placed(placement);
+    synced_mem *const probe = make_placed_on(ROOT, placement, SYNCED_MEM_DEVICE_CURRENT);
     const bool can = gpu_expected() && synced_mem_cpu_data(probe);
     OK(synced_mem_release(probe));
-    return can ? make_placed(placement) : NULL;
+    return can ? make_placed_on(ROOT, placement, SYNCED_MEM_DEVICE_CURRENT) : NULL;
 }
 
 /* The host does not touch bytes of one view while a kernel works on another: this needs no wait. */

@@ -125,6 +125,16 @@ synced_mem *make_on(size_t size, int device)
     return mem;
 }
 
+synced_mem *make_placed_on(size_t size, synced_mem_placement_kind placement, int device)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options = default_options();
+    options.device = device;
+    options.placement = placement;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
 synced_mem *make_named(const char *name, size_t size)
 {
     synced_mem *mem = NULL;

@@ -71,11 +71,7 @@ struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t s
 
 static synced_mem *make_managed_there(unsigned pattern)
 {
-    synced_mem *mem = NULL;
-    synced_mem_options options = default_options();
-    options.device = 1;
-    options.placement = SYNCED_MEM_PLACEMENT_MANAGED;
-    OK(synced_mem_create(&mem, SIZE, &options));
+    synced_mem *const mem = make_placed_on(SIZE, SYNCED_MEM_PLACEMENT_MANAGED, 1);
     gpu_make_current(1);
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), SIZE, pattern, NULL);
     gpu_make_current(0);

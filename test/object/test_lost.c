@@ -436,12 +436,8 @@ END_TEST
 /* A kernel writes memory that both sides share, another stream reads it, and the device is lost meanwhile. */
 START_TEST(lost_in_shared_memory)
 {
-    synced_mem *mem = NULL;
+    synced_mem *const mem = make_placed_on(SIZE, SYNCED_MEM_PLACEMENT_MAPPED, 0);
     void *const victim = gpu_pinned_alloc(64);
-    synced_mem_options options = default_options();
-    options.device = 0;
-    options.placement = SYNCED_MEM_PLACEMENT_MAPPED;
-    OK(synced_mem_create(&mem, SIZE, &options));
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem_stream other = gpu_stream_create(0, false);
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
