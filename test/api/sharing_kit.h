@@ -18,8 +18,7 @@ enum { BYTES = 10000, LONG_MS = 20000 };
 static inline synced_mem *make_shareable_of(size_t size, int device, unsigned policy)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = device;
     options.shareable = policy;
     OK(synced_mem_create(&mem, size, &options));

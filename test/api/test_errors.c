@@ -88,8 +88,7 @@ END_TEST
 START_TEST(details)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "conv1";
     options.device = 1000;
     OK(synced_mem_create(&mem, 12345, &options));

@@ -226,8 +226,7 @@ static void begin_a_copy(void)
 START_TEST(a_copy_succeeds)
 {
     static _Alignas(4096) unsigned char memory[ROOT];
-    const synced_mem_staging staging = {.struct_size = sizeof staging, .buffer_bytes = 65536, .minimum_bytes = 1};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(0, 1);
     begin();
     source = make_on(ROOT, 0);
     OK(synced_mem_set_cpu_data(source, memory));
@@ -254,8 +253,7 @@ static void cut_left(void)
 /* A copy to a view fails after another view has cut the bytes. All of them have lost their contents. */
 START_TEST(a_view_cuts_the_target)
 {
-    const synced_mem_staging staging = {.struct_size = sizeof staging, .buffer_bytes = 65536, .minimum_bytes = 1 << 20};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(0, 1 << 20);
     begin();
     source = make_on(HALF, 0);
     OK(synced_mem_release(root));
@@ -277,26 +275,15 @@ START_TEST(a_view_cuts_the_target)
 }
 END_TEST
 
-static synced_mem *make_mapped(size_t size)
-{
-    synced_mem *mem;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.device = 0;
-    options.placement = SYNCED_MEM_PLACEMENT_MAPPED;
-    OK(synced_mem_create(&mem, size, &options));
-    return mem;
-}
-
 /* The stream of the copy writes its source on afterwards. A view has cut the source, or divided it, while the host
  * copied. */
 START_TEST(a_view_cuts_the_source)
 {
     stream = open_stream(NON_BLOCKING);
-    root = make_mapped(_i ? ROOT : HALF);
+    root = make_placed_on(_i ? ROOT : HALF, SYNCED_MEM_PLACEMENT_MAPPED, 0);
     left = _i ? view_of(root, 0, HALF) : NULL;
     synced_mem *const written = _i ? left : root;
-    synced_mem *const target = make_mapped(ROOT);
+    synced_mem *const target = make_placed_on(ROOT, SYNCED_MEM_PLACEMENT_MAPPED, 0);
     synced_mem *const part = view_of(target, 0, HALF);
     void *const data = given(synced_mem_mutable_gpu_data_on(written, stream));
     gpu_fill(data, HALF, 3, stream);

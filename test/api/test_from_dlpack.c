@@ -167,11 +167,10 @@ END_TEST
 START_TEST(options_of_the_object)
 {
     struct sample sample;
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem;
     void *const data = host_memory(SIZE, 1);
     make_sample(&sample, TENSOR_CPU, data);
-    synced_mem_options_init(&options);
     options.name = "weights";
     OK(synced_mem_from_dlpack(&mem, &sample.versioned, NULL, &options));
     ck_assert_str_eq(synced_mem_name(mem), "weights");

@@ -193,14 +193,13 @@ START_TEST(refused_memory)
 {
     struct sample sample;
     synced_mem *out;
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     void *const data = host_memory(SIZE, 1);
     make_sample(&sample, TENSOR_CUDA, data);
     const synced_mem_status status = gpu_expected() ? SYNCED_MEM_ERR_INVALID_ARGUMENT : SYNCED_MEM_ERR_NO_GPU;
     FAILS(status, synced_mem_from_dlpack(&out, &sample.versioned, NULL, NULL));
     ck_assert_ptr_null(out);
     make_sample(&sample, TENSOR_CPU, (char *)data + 4);
-    synced_mem_options_init(&options);
     options.alignment = 64;
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_from_dlpack(&out, &sample.versioned, NULL, &options));
     SAYS("aligned");

@@ -113,9 +113,8 @@ END_TEST
 
 START_TEST(objects)
 {
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem = NULL;
-    synced_mem_options_init(&options);
     options.name = "conv1\n.weight";
     OK(synced_mem_create(&mem, SIZE, &options));
     text_of(mem);
@@ -164,9 +163,8 @@ START_TEST(placements)
 {
     static const char *const words[] = {", mapped", ", managed", ", automatic placement"};
     for (int i = 0; i < 3; i++) {
-        synced_mem_options options;
+        synced_mem_options options = default_options();
         synced_mem *mem = NULL;
-        synced_mem_options_init(&options);
         options.placement = (synced_mem_placement_kind)(SYNCED_MEM_PLACEMENT_MAPPED + i);
         OK(synced_mem_create(&mem, SIZE, &options));
         text_of(mem);

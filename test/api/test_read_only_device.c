@@ -176,11 +176,10 @@ START_TEST(device_memory_from_an_allocator)
 {
     const synced_mem_allocator allocator = {
         .struct_size = sizeof allocator, .alloc = alloc_device, .free = free_device};
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem;
     void *const data = read_only_device(SIZE, 1);
     const synced_mem_stream stream = open_stream(NON_BLOCKING);
-    synced_mem_options_init(&options);
     options.device = 0;
     options.gpu_allocator = &allocator;
     allocated = 0;

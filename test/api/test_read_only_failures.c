@@ -1,9 +1,8 @@
 /* Checks calls that replace read-only memory while the runtime or the system refuses something, while a stream
  * captures, and beside other threads. The contents stay, and the memory is handed back once. */
 #include "failing_calloc.h"
+#include "failing_calls.h"
 #include "read_only_kit.h"
-
-#include "cudart_emu.h"
 
 #include <pthread.h>
 
@@ -207,9 +206,8 @@ static synced_mem *make_with(bool allocated)
 {
     static const synced_mem_allocator allocator = {
         .struct_size = sizeof allocator, .alloc = alloc_on_stream, .free = free_on_stream};
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem;
-    synced_mem_options_init(&options);
     options.device = 0;
     options.gpu_allocator = allocated ? &allocator : NULL;
     OK(synced_mem_create(&mem, SIZE, &options));
@@ -282,33 +280,14 @@ static void end_scene(struct scene *scene, bool adopted)
 
 /* ---- Failures ---- */
 
-enum { MANY = 200 };
-
-/* name: a call of the runtime, or "*" for any. code cudaSuccess: calloc fails instead. */
-struct failure {
-    const char *name;
-    unsigned nth;
-    cudaError_t code;
-};
-
-/* Makes one call while the nth call of this name fails. Returns whether it did. */
-static bool fail_once(int which, bool adopted, bool allocated, const struct failure *failure)
+static void fail_once(int which, bool adopted, bool allocated, struct failing *failing)
 {
     struct scene scene;
-    const unsigned nth = failure->nth;
-    const cudaError_t code = failure->code;
     set_scene(&scene, which, adopted, allocated);
     const synced_mem_head_kind head = synced_mem_head(scene.mem);
-    const unsigned failures = emu_failures();
-    if (code == cudaSuccess)
-        fail_calloc_in = (int)nth;
-    else
-        emu_fail(failure->name, nth, code, false);
+    begin_failing(failing);
     const bool done = calls[which].call(&scene);
-    const bool failed = code == cudaSuccess ? fail_calloc_in == 0 : emu_failures() > failures;
-    fail_calloc_in = 0;
-    emu_fail_clear();
-    ck_assert_msg(done || failed, "%s: %s", calls[which].name, synced_mem_last_error_message());
+    ck_assert_msg(end_failing(failing) || done, "%s: %s", calls[which].name, synced_mem_last_error_message());
     if (!done)
         ck_assert_int_eq(synced_mem_head(scene.mem), head);
     check_after(&scene, which, done);
@@ -316,17 +295,14 @@ static bool fail_once(int which, bool adopted, bool allocated, const struct fail
         ck_assert_ptr_eq(scene.on_device ? synced_mem_gpu_data(scene.mem) : synced_mem_cpu_data(scene.mem),
                          scene.memory);
     end_scene(&scene, adopted);
-    return failed;
 }
 
 START_TEST(a_failure_keeps_the_contents)
 {
-    static const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation, cudaSuccess};
-    const cudaError_t code = codes[fixture_schedule() % 3];
-    struct failure failure = {"*", 1, code};
-    while (failure.nth < MANY && fail_once(_i / 2, _i % 2, false, &failure))
-        failure.nth++;
-    ck_assert_uint_lt(failure.nth, MANY);
+    const struct failing kinds[] = {each_call("*", cudaErrorUnknown), each_call("*", cudaErrorMemoryAllocation),
+                                    each_calloc()};
+    for (struct failing it = kinds[fixture_schedule() % 3]; next_failure(&it);)
+        fail_once(_i / 2, _i % 2, false, &it);
 }
 END_TEST
 
@@ -335,12 +311,9 @@ START_TEST(a_failure_beside_an_allocator)
 {
     static const char *const names[] = {"cudaStreamWaitEvent", "cudaEventRecord", "cudaMemcpyAsync",
                                         "cudaEventSynchronize"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        struct failure failure = {names[i], 1, cudaErrorUnknown};
-        while (failure.nth < MANY && fail_once(_i / 2, _i % 2, true, &failure))
-            failure.nth++;
-        ck_assert_uint_lt(failure.nth, MANY);
-    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        for (struct failing it = each_call(names[i], cudaErrorUnknown); next_failure(&it);)
+            fail_once(_i / 2, _i % 2, true, &it);
 }
 END_TEST
 
@@ -401,8 +374,7 @@ START_TEST(other_memory_is_handed_in_meanwhile)
     const synced_mem_allocator allocator = {
         .struct_size = sizeof allocator, .alloc = alloc_and_hand_in, .free = free_memory};
     void *const first = map_file(SIZE, 1), *const second = map_file(SIZE, 2);
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.cpu_allocator = &allocator;
     handed_back = 0;
     other_file = second;

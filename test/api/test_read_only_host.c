@@ -304,9 +304,8 @@ START_TEST(memory_from_an_allocator)
 {
     const synced_mem_allocator allocator = {.struct_size = sizeof allocator, .alloc = alloc_host, .free = free_host};
     void *const file = map_file(SIZE, 1);
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem;
-    synced_mem_options_init(&options);
     options.cpu_allocator = &allocator;
     allocated = 0;
     OK(synced_mem_create(&mem, SIZE, &options));

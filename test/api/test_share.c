@@ -189,9 +189,8 @@ static void no_free(void *data, size_t size, size_t alignment, int device, synce
 START_TEST(options_that_exclude_one_another)
 {
     const synced_mem_allocator allocator = {.struct_size = sizeof allocator, .alloc = no_memory, .free = no_free};
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem;
-    synced_mem_options_init(&options);
     ck_assert_uint_eq(options.shareable, 0);
     options.shareable = 3;
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_create(&mem, BYTES, &options));

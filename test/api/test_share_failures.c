@@ -1,6 +1,7 @@
 /* Checks failures of calls on shareable objects, on the emulated runtime. A call that fails leaves the turns as they
  * were. */
 #include "failing_calloc.h"
+#include "failing_calls.h"
 #include "share_two_kit.h"
 
 #include "device/device.h"
@@ -43,21 +44,18 @@ static bool is_gpu_error(synced_mem_status status)
 /* Makes the call again and again, each time with another call of the runtime that fails, until none does. */
 static void sweep(synced_mem_status (*call)(void), void (*prepare)(void), void (*check)(void))
 {
-    unsigned nth = 1;
-    for (unsigned failures = 1; failures > 0; nth++) {
+    struct failing it = each_call("*", cudaErrorUnknown);
+    while (next_failure(&it)) {
         prepare();
-        const unsigned before = emu_failures();
-        emu_fail("*", nth, cudaErrorUnknown, false);
+        begin_failing(&it);
         const synced_mem_status status = call();
-        failures = emu_failures() - before;
-        emu_fail_clear();
-        ck_assert_msg(status == SYNCED_MEM_OK || (failures > 0 && is_gpu_error(status)), "%s",
+        ck_assert_msg((end_failing(&it) && is_gpu_error(status)) || status == SYNCED_MEM_OK, "%s",
                       synced_mem_status_name(status));
         if (status != SYNCED_MEM_OK)
             OK(call());
         check();
     }
-    ck_assert_uint_gt(nth, 4);
+    ck_assert_uint_gt(it.nth, 3);
 }
 
 static void prepare_filled_host(void)
@@ -169,9 +167,8 @@ static void check_no_memory(synced_mem_status status, int *failures)
 
 START_TEST(no_memory_for_records)
 {
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     int failures = 0;
-    synced_mem_options_init(&options);
     options.shareable = SYNCED_MEM_SHAREABLE_SAME_USER;
     for (int at = 1; at < 8; at++) {
         const int before = count_open_descriptors();
@@ -205,14 +202,15 @@ END_TEST
 START_TEST(no_memory_in_an_acquire)
 {
     int failures = 0;
-    for (int at = 1; at < 12; at++) {
+    for (struct failing it = each_calloc(); next_failure(&it);) {
         synced_mem *view;
         synced_mem *second;
         prepare_filled_device();
         OK(synced_mem_view(&view, other, 10, 20, NULL));
         OK(synced_mem_view(&second, other, 20, 4000, NULL));
-        fail_calloc_in = at;
+        begin_failing(&it);
         const synced_mem_status status = synced_mem_begin_turn(other, CPU, READ, 0);
+        (void)end_failing(&it);
         check_no_memory(status, &failures);
         if (status != SYNCED_MEM_OK)
             OK(synced_mem_begin_turn(other, CPU, READ, 0));

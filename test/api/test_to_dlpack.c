@@ -233,17 +233,16 @@ START_TEST(no_memory)
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     const synced_mem_dlpack_options *const options =
         gpu_expected() && _i ? OPTIONS(DEVICE(READ, NULL)) : OPTIONS(HOST(MUTABLE));
-    synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    for (int nth = 1; status != SYNCED_MEM_OK; nth++) {
+    for (struct failing it = each_calloc(); next_failure(&it);) {
         const struct facts before = facts_of(mem);
         struct DLManagedTensorVersioned *out;
-        fail_calloc_in = nth;
-        status = synced_mem_to_dlpack(&out, mem, options);
-        fail_calloc_in = 0;
+        begin_failing(&it);
+        const synced_mem_status status = synced_mem_to_dlpack(&out, mem, options);
+        ck_assert(end_failing(&it) || status == SYNCED_MEM_OK);
         if (status == SYNCED_MEM_OK) {
-            ck_assert_int_gt(nth, 1);
+            ck_assert_uint_gt(it.nth, 1);
             end(out);
-            break;
+            continue;
         }
         /* The CUDA runtime allocates host memory as well. Its failure names the device. */
         if (status != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || !_i)

@@ -73,13 +73,9 @@ END_TEST
 /* Its side gives up no memory, as both sides have one. */
 START_TEST(unified_memory_stays)
 {
-    synced_mem_options options;
-    synced_mem *mem;
     if (!gpu_expected())
         return;
-    synced_mem_options_init(&options);
-    options.placement = SYNCED_MEM_PLACEMENT_MAPPED;
-    OK(synced_mem_create(&mem, SIZE, &options));
+    synced_mem *const mem = make_placed_on(SIZE, SYNCED_MEM_PLACEMENT_MAPPED, SYNCED_MEM_DEVICE_CURRENT);
     struct DLManagedTensorVersioned *const host = export_of(mem, OPTIONS(HOST(OVERWRITE)));
     struct DLManagedTensorVersioned *const device = export_of(mem, OPTIONS(DEVICE(READ, NULL)));
     ck_assert_ptr_eq(host->tensor.data, device->tensor.data);

@@ -510,8 +510,7 @@ START_TEST(alignment_that_was_asked_for)
 {
     char *const host = host_memory(1);
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.alignment = 64;
     OK(synced_mem_create(&mem, 100, &options));
     const struct facts before = facts_of(mem);

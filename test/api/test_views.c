@@ -13,8 +13,7 @@ START_TEST(facts)
     static int yours, roots;
     char name[] = "part";
     synced_mem *root = NULL, *view = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "whole";
     options.user = &roots;
     OK(synced_mem_create(&root, ROOT, &options));
@@ -46,12 +45,11 @@ END_TEST
 START_TEST(facts_without_options)
 {
     static const char longer[] = "0123456789012345678901234567890123456789012345678901234567890123456789";
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *const root = make_named("whole", ROOT), *const plain = view_of(root, 0, PART);
     synced_mem *view = NULL;
     ck_assert_str_eq(synced_mem_name(plain), "");
     ck_assert_ptr_null(synced_mem_user(plain));
-    synced_mem_options_init(&options);
     OK(synced_mem_view(&view, root, 0, PART, &options)); /* the defaults */
     ck_assert_str_eq(synced_mem_name(view), "");
     OK(synced_mem_release(view));
@@ -157,8 +155,7 @@ START_TEST(as_text)
 {
     synced_mem *const root = make_named("whole", ROOT);
     synced_mem *view = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "part";
     OK(synced_mem_view(&view, root, OFFSET, PART, &options));
     text_of(view);
@@ -331,9 +328,8 @@ START_TEST(options_that_are_the_roots)
     const synced_mem_allocator table = {.struct_size = sizeof table, .alloc = refuse, .free = never};
     synced_mem *const root = make(ROOT);
     for (int i = 0; i < 8; i++) {
-        synced_mem_options options;
+        synced_mem_options options = default_options();
         synced_mem *out = root;
-        synced_mem_options_init(&options);
         switch (i) {
         case 0:
             options.device = 0;

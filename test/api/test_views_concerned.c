@@ -1,22 +1,15 @@
 /* Checks that a push or pull of a root lists each piece that it concerns, in order, and does not visit the others. */
+#include "failing_calloc.h"
 #include "views_kit.h"
 
 #include "object/concerned.h"
 #include "object/mentions.h"
 
-enum { VIEWS = 40, PART = ROOT / VIEWS, STEPS = 250, RUNS = 12, ROOM = 4 * VIEWS };
+enum { VIEWS = 40, PART = ROOT / VIEWS, ROOM = 4 * VIEWS };
 
 static synced_mem *root;
 static synced_mem *views[VIEWS];
 static unsigned patterns;
-
-static bool no_memory;
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return no_memory ? NULL : __real_calloc(count, size);
-}
 
 /* ---- Listing ---- */
 
@@ -99,9 +92,9 @@ START_TEST(no_memory_for_nested_views)
     sm_lock_object(root);
     for (int fails = 1; fails >= 0; fails--) {
         sm_mentions_begin(&mentions, given_room, VIEWS);
-        no_memory = fails;
+        no_calloc = fails;
         const synced_mem_status status = sm_mentions_list(&mentions, views, VIEWS, SM_GPU);
-        no_memory = false;
+        no_calloc = false;
         ck_assert_int_eq(status, fails ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK);
         ck_assert_uint_eq(mentions.count, fails ? VIEWS : 2 * VIEWS - 1);
         sm_mentions_end(&mentions);
@@ -239,10 +232,10 @@ END_TEST
 START_TEST(no_memory_for_lists)
 {
     make_parts();
-    no_memory = true;
+    no_calloc = true;
     ck_assert_uint_eq(list(SM_GPU), VIEWS);
     ck_assert_ptr_null(sm_division_of(root)->concerned);
-    no_memory = false;
+    no_calloc = false;
     rest();
     ck_assert_ptr_nonnull(sm_division_of(root)->concerned);
     release_parts();
@@ -271,109 +264,6 @@ START_TEST(check)
 }
 END_TEST
 
-/* ---- Random calls ---- */
-
-static uint64_t state;
-
-static unsigned draw(unsigned below)
-{
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)(state >> 33) % below;
-}
-
-static synced_mem *draw_object(void)
-{
-    synced_mem *const mem = views[draw(VIEWS)];
-    return mem && draw(20) ? mem : root;
-}
-
-static void make_or_release_view(void)
-{
-    synced_mem **const view = &views[draw(VIEWS)];
-    if (*view) {
-        OK(synced_mem_release(*view));
-        *view = NULL;
-    } else {
-        const size_t offset = draw(ROOT);
-        *view = view_of(root, offset, 1 + draw(ROOT - offset < 2000 ? (unsigned)(ROOT - offset) : 2000));
-    }
-}
-
-static void access_one(void)
-{
-    synced_mem *const mem = draw_object();
-    synced_mem_stream stream = NULL;
-    switch (draw(5)) {
-    case 0:
-        device_writes(mem, ++patterns, stream);
-        break;
-    case 1:
-        kernel_reads(mem, stream);
-        break;
-    case 2:
-        ck_assert(host_reads_right(mem));
-        break;
-    default:
-        host_writes(mem, ++patterns);
-    }
-}
-
-static void move_one(void)
-{
-    synced_mem *const mem = draw(2) ? root : draw_object();
-    const synced_mem_status status =
-        draw(2) ? synced_mem_async_gpu_push(mem, NULL) : synced_mem_async_cpu_pull(mem, NULL);
-    ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_INVALID_STATE);
-}
-
-static void copy_one(void)
-{
-    const size_t size = 1 + draw(1000);
-    synced_mem *const from = view_of(root, draw(ROOT / 2 - 1000), size);
-    synced_mem *const to = view_of(root, ROOT / 2 + draw(ROOT / 2 - 1000), size);
-    OK(draw(2) ? synced_mem_cpu_copy(to, from) : synced_mem_async_gpu_copy(to, from, NULL));
-    memcpy(expected + synced_mem_offset(to), expected + synced_mem_offset(from), size);
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(to));
-}
-
-static void play(void)
-{
-    switch (draw(12)) {
-    case 0:
-    case 1:
-    case 2:
-        make_or_release_view();
-        break;
-    case 3:
-        move_one();
-        break;
-    case 4:
-        gpu_stream_sync(NULL);
-        break;
-    case 5:
-        copy_one();
-        break;
-    default:
-        access_one();
-    }
-}
-
-START_TEST(random_calls)
-{
-    state = (uint64_t)_i * 1000 + fixture_schedule();
-    make_parts();
-    for (int i = 0; i < STEPS; i++) {
-        play();
-        if (draw(3) == 0)
-            (void)list(draw(2) ? SM_GPU : SM_CPU);
-    }
-    gpu_stream_sync(NULL);
-    ck_assert_uint_eq(gpu_mismatches(true), 0);
-    release_parts();
-}
-END_TEST
-
 Suite *suite(void)
 {
     Suite *const made = suite_create("pieces that a push or pull concerns");
@@ -386,7 +276,5 @@ Suite *suite(void)
     tcase_add_test(lists, joins);
     tcase_add_test(lists, no_memory_for_lists);
     tcase_add_test(lists, check);
-    TCase *const random = add_case(made, "random calls");
-    tcase_add_loop_test(random, random_calls, 0, RUNS);
     return made;
 }

@@ -112,8 +112,7 @@ static void read_stale_beside_unused(void)
 /* The first transfer of a shareable object page-locks all of it. */
 static void read_stale_after_page_locking(void)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "weights";
     options.device = device_of_memory;
     options.shareable = SYNCED_MEM_SHAREABLE_SAME_USER;

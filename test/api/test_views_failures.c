@@ -3,11 +3,10 @@
  * contents are lost, and the same call succeeds when it is repeated. Checks a device that is lost.
  */
 #include "break_device.h"
+#include "failing_calls.h"
 #include "views_kit.h"
 
-#include "cudart_emu.h"
-
-enum { PARTS = 6, PART = ROOT / PARTS, MOST = 200 };
+enum { PARTS = 6, PART = ROOT / PARTS };
 
 static const synced_mem_head_kind of_parts[PARTS] = {SYNCED_MEM_AT_GPU, SYNCED_MEM_AT_CPU,        SYNCED_MEM_AT_GPU,
                                                      SYNCED_MEM_SYNCED, SYNCED_MEM_UNINITIALIZED, SYNCED_MEM_AT_CPU};
@@ -69,11 +68,6 @@ static void finish(void)
 
 /* ---- The calls ---- */
 
-static synced_mem_status judge(const void *data)
-{
-    return data ? SYNCED_MEM_OK : synced_mem_last_error();
-}
-
 enum call { CPU_READ, CPU_MUTABLE, GPU_READ, ON_READ, ON_MUTABLE, PUSH, PULL, FREE_CPU, FREE_GPU, LIST, CALLS };
 
 static synced_mem_status make_call(enum call call, synced_mem *mem)
@@ -81,15 +75,15 @@ static synced_mem_status make_call(enum call call, synced_mem *mem)
     synced_mem *const list[] = {it.parts[1], it.parts[5], it.parts[1], it.parts[5]};
     switch (call) {
     case CPU_READ:
-        return judge(synced_mem_cpu_data(mem));
+        return status_of(synced_mem_cpu_data(mem));
     case CPU_MUTABLE:
-        return judge(synced_mem_mutable_cpu_data(mem));
+        return status_of(synced_mem_mutable_cpu_data(mem));
     case GPU_READ:
-        return judge(synced_mem_gpu_data(mem));
+        return status_of(synced_mem_gpu_data(mem));
     case ON_READ:
-        return judge(synced_mem_gpu_data_on(mem, it.other));
+        return status_of(synced_mem_gpu_data_on(mem, it.other));
     case ON_MUTABLE:
-        return judge(synced_mem_mutable_gpu_data_on(mem, it.other));
+        return status_of(synced_mem_mutable_gpu_data_on(mem, it.other));
     case PUSH:
         return synced_mem_async_gpu_push(mem, it.other);
     case PULL:
@@ -106,29 +100,25 @@ static synced_mem_status make_call(enum call call, synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-/* Returns whether the failure happened. */
-static bool fails_at(enum call call, bool whole, bool pageable, bool fresh, unsigned nth, cudaError_t code)
+static void fail_call(enum call call, bool whole, bool pageable, bool fresh, struct failing *failing)
 {
     begin(pageable, fresh);
     synced_mem *const mem = whole ? it.root : it.across;
-    const unsigned failures = emu_failures();
-    emu_fail("*", nth, code, false);
+    begin_failing(failing);
     const synced_mem_status status = make_call(call, mem);
-    emu_fail_clear();
-    const bool happened = emu_failures() > failures;
+    const bool happened = end_failing(failing);
     if (status != SYNCED_MEM_OK) {
         /* Staged transfers of several objects arrive although one of them fails. */
         const bool several = call == LIST && pageable;
         ck_assert_msg(happened, "call %d fails with %s", (int)call, synced_mem_last_error_message());
         for (int i = 0; i < PARTS + 2; i++)
             ck_assert_msg(synced_mem_head(object(i)) == it.before[i] || several,
-                          "call %d, failure %u: object %d: head %d, not %d", (int)call, nth, i,
+                          "call %d, failure %u: object %d: head %d, not %d", (int)call, failing->nth, i,
                           (int)synced_mem_head(object(i)), (int)it.before[i]);
         if (fixture_schedule() % 2) /* otherwise the contents are checked first */
             OK(make_call(call, mem));
     }
     finish();
-    return happened;
 }
 
 START_TEST(each_call_fails)
@@ -139,11 +129,10 @@ START_TEST(each_call_fails)
     if (fresh && (call == CPU_READ || call == CPU_MUTABLE || call == PULL || call == FREE_GPU))
         return; /* nothing is on the device */
     for (int kind = 0; kind < 2; kind++) {
-        unsigned nth = 1;
-        while (nth < MOST && fails_at(call, whole, pageable, fresh, nth, codes[kind]))
-            nth++;
-        ck_assert_uint_gt(nth, 1);
-        ck_assert_uint_lt(nth, MOST);
+        struct failing failing = each_call("*", codes[kind]);
+        while (next_failure(&failing))
+            fail_call(call, whole, pageable, fresh, &failing);
+        ck_assert_uint_gt(failing.nth, 1);
     }
 }
 END_TEST
@@ -170,9 +159,7 @@ END_TEST
 /* A staged transfer of a view fails after the view was cut: neither half has the contents on the host. */
 START_TEST(a_cut_transfer_fails)
 {
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = 1 + (unsigned)_i % 2, .buffer_bytes = 65536, .minimum_bytes = 1};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(1 + (unsigned)_i % 2, 1);
     begin(true, false);
     device_writes(it.parts[2], 7, it.stream);
     gpu_hold(it.stream);
@@ -261,18 +248,6 @@ END_TEST
 
 /* ---- A lost device ---- */
 
-static void check_lost(void)
-{
-    (void)synced_mem_shutdown();
-    const synced_mem_stats stats = stats_now();
-    ck_assert_uint_eq(stats.objects, 0);
-    ck_assert_uint_eq(stats.pageable_bytes, 0);
-    ck_assert_uint_eq(stats.pinned_bytes, 0);
-    ck_assert_uint_eq(stats.gpu_bytes, 0);
-    ck_assert_uint_eq(stats.retired, 0);
-    emu_reset(0);
-}
-
 START_TEST(device_lost)
 {
     const synced_mem_status lost = SYNCED_MEM_ERR_DEVICE_LOST;
@@ -307,7 +282,7 @@ START_TEST(device_lost)
     OK(synced_mem_release(it.root));
     OK(synced_mem_release(it.across));
     release_all(it.parts, PARTS);
-    check_lost();
+    end_without_device();
 }
 END_TEST
 
@@ -329,7 +304,7 @@ START_TEST(lost_on_the_way)
     OK(synced_mem_release(it.root));
     OK(synced_mem_release(it.across));
     release_all(it.parts, PARTS);
-    check_lost();
+    end_without_device();
 }
 END_TEST
 

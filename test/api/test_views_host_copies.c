@@ -164,9 +164,8 @@ static void note_hand_back(void *data, void *user, synced_mem_stream stream)
 static synced_mem *make_busy_root(const struct act *act)
 {
     static _Alignas(4096) unsigned char memory[6 * 4096];
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *root = NULL;
-    synced_mem_options_init(&options);
     options.device = gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT;
     options.placement = act->gpu && !act->separate ? SYNCED_MEM_PLACEMENT_MAPPED : SYNCED_MEM_PLACEMENT_SEPARATE;
     OK(synced_mem_create(&root, ROOT, &options));

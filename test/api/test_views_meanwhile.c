@@ -17,11 +17,7 @@ static atomic_bool got;
 
 static void stage(unsigned threads)
 {
-    const synced_mem_staging staging = {.struct_size = sizeof staging,
-                                        .threads = threads,
-                                        .buffer_bytes = 65536,
-                                        .minimum_bytes = threads > 0 ? 1 : 1 << 20};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(threads, threads > 0 ? 1 : 1 << 20);
 }
 
 /* Both copies are there, and nothing is in flight. */

@@ -1,4 +1,5 @@
 /* Checks views, and calls on objects in parts, for whose records the host has no memory. */
+#include "each_failure.h"
 #include "views_kit.h"
 
 static int fail_in;          /* the number of further allocations until all fail; 0: none fails */
@@ -28,6 +29,25 @@ void *__wrap_sm_slab_take(struct sm_slab *slab)
     return !slabs_are_large && is_refused() ? NULL : __real_sm_slab_take(slab);
 }
 
+static void begin_refusing(struct failing *it)
+{
+    fail_in = (int)it->nth;
+}
+
+static bool end_refusing(struct failing *it)
+{
+    (void)it;
+    const bool happened = fail_in == 1;
+    fail_in = 0;
+    return happened;
+}
+
+/* All allocations fail from the nth on. */
+static struct failing each_refusal(bool sparse)
+{
+    return (struct failing){begin_refusing, end_refusing, .sparse = sparse};
+}
+
 /* ---- Making views ---- */
 
 /* All allocations of making views fail, from one of them on. Nothing that was there changes, and nothing is left
@@ -38,10 +58,10 @@ START_TEST(no_memory_for_a_view)
     static synced_mem *views[VIEWS];
     const bool named = _i % 2;
     int failures = 0, of_trees = 0;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = named ? "part" : NULL;
-    for (int nth = 1; nth < 60; nth++) { /* more than are needed for nine pieces, which have a tree */
+    /* more than are needed for nine pieces, which have a tree */
+    for (struct failing it = each_refusal(false); it.nth < 60 && next_failure(&it);) {
         synced_mem *const root = make_root(false), *const first = view_of(root, 100, 5000);
         host_writes(first, 1);
         if (gpu_expected())
@@ -50,7 +70,7 @@ START_TEST(no_memory_for_a_view)
             host_writes(root, 2);
         void *const data = given(synced_mem_mutable_cpu_data(first));
         const struct facts of_root = facts_of(root), of_first = facts_of(first);
-        fail_in = nth;
+        begin_failing(&it);
         int made = 0;
         synced_mem_status status = SYNCED_MEM_OK;
         while (made < VIEWS && status == SYNCED_MEM_OK) {
@@ -59,7 +79,7 @@ START_TEST(no_memory_for_a_view)
             if (status == SYNCED_MEM_OK)
                 made++;
         }
-        fail_in = 0;
+        ck_assert(end_failing(&it) || made == VIEWS);
         if (made < VIEWS) {
             failures++;
             of_trees += strstr(synced_mem_last_error_message(), "tree of parts") != NULL;
@@ -91,7 +111,7 @@ END_TEST
 /* The same for the first view of an object, which divides it, with work in flight. */
 START_TEST(no_memory_for_the_first_view)
 {
-    for (int nth = 1; nth < 12; nth++) {
+    for (struct failing it = each_refusal(false); next_failure(&it);) {
         OK(synced_mem_shutdown());
         synced_mem *const root = make_root(_i % 2);
         synced_mem *view = root;
@@ -104,13 +124,13 @@ START_TEST(no_memory_for_the_first_view)
             OK(synced_mem_async_cpu_pull(root, stream));
         }
         const struct facts before = facts_of(root);
-        fail_in = nth;
+        begin_failing(&it);
         const synced_mem_status status = synced_mem_view(&view, root, 100, 200, NULL);
-        fail_in = 0;
+        (void)end_failing(&it);
         check_unchanged(root, &before);
         if (gpu_expected() && !_i)
             gpu_unhold();
-        if (nth == 1) /* the slab of the parts is empty after a shutdown */
+        if (it.nth == 1) /* the slab of the parts is empty after a shutdown */
             ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
         if (status != SYNCED_MEM_OK) {
             ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
@@ -153,21 +173,16 @@ static synced_mem *make_parts(bool fresh)
 
 enum call { HOST_READ, HOST_WRITE, DEVICE_READ, PUSH, PULL, SET_HOST, FREE_HOST, FREE_DEVICE, FREE_ALL, CALLS };
 
-static synced_mem_status judge(const void *data)
-{
-    return data ? SYNCED_MEM_OK : synced_mem_last_error();
-}
-
 static synced_mem_status make_call(enum call call, synced_mem *root)
 {
     static unsigned char memory[ROOT];
     switch (call) {
     case HOST_READ:
-        return judge(synced_mem_cpu_data(root));
+        return status_of(synced_mem_cpu_data(root));
     case HOST_WRITE:
-        return judge(synced_mem_mutable_cpu_data(root));
+        return status_of(synced_mem_mutable_cpu_data(root));
     case DEVICE_READ:
-        return judge(synced_mem_gpu_data_on(root, NULL));
+        return status_of(synced_mem_gpu_data_on(root, NULL));
     case PUSH:
         return synced_mem_async_gpu_push(root, NULL);
     case PULL:
@@ -187,18 +202,17 @@ static synced_mem_status make_call(enum call call, synced_mem *root)
     return SYNCED_MEM_OK;
 }
 
-/* All allocations fail from the nth on. A call that fails changes nothing, and succeeds when there is memory. Returns
- * whether the call failed. */
-static bool fails_from(enum call call, bool fresh, int nth)
+/* A call that fails changes nothing, and succeeds when there is memory. */
+static void refuse_in_call(enum call call, bool fresh, struct failing *it)
 {
     synced_mem_head_kind heads[PARTS];
     synced_mem *const root = make_parts(fresh);
     for (int i = 0; i < PARTS; i++)
         heads[i] = synced_mem_head(parts[i]);
     const synced_mem_head_kind head = synced_mem_head(root);
-    fail_in = nth;
+    begin_failing(it);
     const synced_mem_status status = make_call(call, root);
-    fail_in = 0;
+    ck_assert(end_failing(it) || status == SYNCED_MEM_OK);
     if (status != SYNCED_MEM_OK) {
         ck_assert_msg(status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "call %d: %s", (int)call,
                       synced_mem_last_error_message());
@@ -215,12 +229,10 @@ static bool fails_from(enum call call, bool fresh, int nth)
     release_all(parts, PARTS);
     OK(synced_mem_release(root));
     OK(synced_mem_shutdown());
-    return status != SYNCED_MEM_OK;
 }
 
 START_TEST(no_memory_for_a_call)
 {
-    enum { MOST = 10000 };
     const enum call call = (enum call)(_i % CALLS);
     const bool fresh = _i / CALLS;
     const bool with_device =
@@ -228,10 +240,8 @@ START_TEST(no_memory_for_a_call)
     const bool with_contents = call == PUSH || call == PULL;
     if ((with_device && !gpu_expected()) || (with_contents && fresh))
         return;
-    int nth = 1;
-    while (nth < MOST && fails_from(call, fresh, nth))
-        nth += 1 + nth / 6;
-    ck_assert_int_lt(nth, MOST);
+    for (struct failing it = each_refusal(true); next_failure(&it);)
+        refuse_in_call(call, fresh, &it);
 }
 END_TEST
 
@@ -286,22 +296,23 @@ static bool check_refused(synced_mem *root, synced_mem *other, bool to_parts)
     return lists;
 }
 
-/* All allocations of a copy between an object in parts and an undivided one fail, from the nth on. The copy succeeds
- * when there is memory. Returns whether it failed. */
-static bool copy_fails_from(enum copy copy, int nth, int *lists)
+/* A copy between an object in parts and an undivided one. It succeeds when there is memory. Returns whether a list was
+ * refused. */
+static bool refuse_in_copy(enum copy copy, struct failing *it)
 {
+    bool lists = false;
     const bool to_parts = copy == TO_PARTS || copy == TO_PARTS_ON_DEVICE;
     synced_mem *const root = make_parts(false), *const other =
                                                     make_on(ROOT, gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT);
     synced_mem *const to = to_parts ? root : other, *const from = to_parts ? other : root;
     fill_other(other);
-    fail_in = nth;
+    begin_failing(it);
     const synced_mem_status status = make_copy(copy, to, from);
-    fail_in = 0;
+    ck_assert(end_failing(it) || status == SYNCED_MEM_OK);
     if (status != SYNCED_MEM_OK) {
         ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-        if (nth < 5 || nth % 2) /* otherwise the copy is repeated first */
-            *lists += check_refused(root, other, to_parts);
+        if (it->nth < 5 || it->nth % 2) /* otherwise the copy is repeated first */
+            lists = check_refused(root, other, to_parts);
         OK(make_copy(copy, to, from));
     }
     if (to_parts)
@@ -314,20 +325,18 @@ static bool copy_fails_from(enum copy copy, int nth, int *lists)
     OK(synced_mem_release(root));
     OK(synced_mem_release(other));
     OK(synced_mem_shutdown());
-    return status != SYNCED_MEM_OK;
+    return lists;
 }
 
 START_TEST(no_memory_for_a_copy)
 {
-    enum { MOST = 10000 };
-    int nth = 1, lists = 0;
+    int lists = 0;
     slabs_are_large = true;
     if (_i >= TO_PARTS_ON_DEVICE && !gpu_expected())
         return;
-    while (nth < MOST && copy_fails_from((enum copy)_i, nth, &lists))
-        nth += 1 + nth / 6;
+    for (struct failing it = each_refusal(true); next_failure(&it);)
+        lists += refuse_in_copy((enum copy)_i, &it);
     ck_assert_int_gt(lists, 0);
-    ck_assert_int_lt(nth, MOST);
 }
 END_TEST
 
@@ -346,9 +355,8 @@ START_TEST(no_memory_for_a_resize)
 }
 END_TEST
 
-/* All allocations fail from the nth on, while borrowed device memory in parts is outgrown. Returns whether the resize
- * failed. */
-static bool growth_fails_from(int nth, void *device)
+/* Borrowed device memory in parts is outgrown. */
+static void refuse_in_growth(struct failing *it, void *device)
 {
     synced_mem *const root = make_root(false);
     gpu_fill(device, ROOT, 1, NULL);
@@ -359,9 +367,9 @@ static bool growth_fails_from(int nth, void *device)
     ck_assert(host_reads_right(view));
     OK(synced_mem_release(view));
     OK(synced_mem_wait(root));
-    fail_in = nth;
+    begin_failing(it);
     const synced_mem_status status = synced_mem_resize(root, 2 * ROOT);
-    fail_in = 0;
+    ck_assert(end_failing(it) || status == SYNCED_MEM_OK);
     if (status != SYNCED_MEM_OK) {
         ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
         ck_assert_uint_eq(synced_mem_size(root), ROOT);
@@ -372,19 +380,17 @@ static bool growth_fails_from(int nth, void *device)
     }
     ck_assert_int_eq(memcmp(given(synced_mem_cpu_data(root)), expected, ROOT), 0);
     OK(synced_mem_release(root));
-    return status != SYNCED_MEM_OK;
 }
 
 START_TEST(no_memory_for_larger_device_memory)
 {
-    int nth = 1;
     if (!gpu_expected())
         return;
     void *const device = gpu_alloc(0, ROOT);
-    while (nth < 100 && growth_fails_from(nth, device))
-        nth++;
-    ck_assert_int_gt(nth, 4);
-    ck_assert_int_lt(nth, 100);
+    struct failing it = each_refusal(false);
+    while (next_failure(&it))
+        refuse_in_growth(&it, device);
+    ck_assert_uint_gt(it.nth, 4);
     gpu_free(device);
 }
 END_TEST
@@ -425,13 +431,13 @@ END_TEST
 START_TEST(no_memory_for_zeros)
 {
     int failures = 0;
-    for (int nth = 1; nth < 10; nth++) {
+    for (struct failing it = each_refusal(false); next_failure(&it);) {
         synced_mem *const root = make_root(false);
         synced_mem *const views[] = {view_of(root, 0, 5000), view_of(root, 5000, 3000)};
         host_writes(views[0], 1);
-        fail_in = nth;
+        begin_failing(&it);
         const void *const data = synced_mem_cpu_data(root);
-        fail_in = 0;
+        ck_assert(end_failing(&it) || data);
         failures += data == NULL;
         if (!data)
             ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
@@ -467,14 +473,14 @@ START_TEST(no_memory_for_a_copy_of_read_only_memory)
     static char memory[ROOT];
     int failures = 0;
     memset(memory, 5, sizeof memory);
-    for (int nth = 1; nth < 16; nth++) {
+    for (struct failing it = each_refusal(false); next_failure(&it);) {
         synced_mem *const root = make_root(false);
         synced_mem *const views[] = {view_of(root, 0, 5000), view_of(root, 5000, 3000)};
         handed_back = 0;
         OK(USE(root, .cpu_data = memory, .flags = SYNCED_MEM_MEMORY_READ_ONLY, .callback = count_hand_back));
-        fail_in = nth;
+        begin_failing(&it);
         char *data = synced_mem_mutable_cpu_data(views[0]);
-        fail_in = 0;
+        ck_assert(end_failing(&it) || data);
         if (!data) {
             failures++;
             ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);

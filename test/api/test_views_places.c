@@ -9,80 +9,14 @@ enum { HALF = ROOT / 2, TRIES = 4 };
 
 static const synced_mem_placement_kind kinds[] = {SYNCED_MEM_PLACEMENT_MAPPED, SYNCED_MEM_PLACEMENT_MANAGED};
 
-static synced_mem *make_placed(synced_mem_placement_kind placement)
-{
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.placement = placement;
-    OK(synced_mem_create(&mem, ROOT, &options));
-    return mem;
-}
-
 /* Returns NULL if the machine does not have the placement. */
 static synced_mem *try_placed(synced_mem_placement_kind placement)
 {
-    synced_mem *const probe = make_placed(placement);
+    synced_mem *const probe = make_placed_on(ROOT, placement, SYNCED_MEM_DEVICE_CURRENT);
     const bool can = gpu_expected() && synced_mem_cpu_data(probe);
     OK(synced_mem_release(probe));
-    return can ? make_placed(placement) : NULL;
+    return can ? make_placed_on(ROOT, placement, SYNCED_MEM_DEVICE_CURRENT) : NULL;
 }
-
-/* A part is written by the host, the other by a kernel; both are read on either side. Nothing is transferred. */
-START_TEST(unified)
-{
-    synced_mem *const root = try_placed(kinds[_i % 2]);
-    if (!root)
-        return;
-    synced_mem_stream stream = open_stream(NON_BLOCKING);
-    synced_mem *const a = view_of(root, 0, HALF), *const b = view_of(root, HALF, HALF);
-    synced_mem *const across = view_of(root, HALF / 2, HALF), *const mems[] = {a, b, across, root};
-    ck_assert_int_eq(synced_mem_placement(a), kinds[_i % 2]);
-    const synced_mem_stats before = stats_now();
-    host_writes(a, 1);
-    HEAD(root, MIXED);
-    gpu_delay(stream);
-    device_writes(b, 2, stream);
-    HEAD(a, AT_CPU);
-    HEAD(b, AT_GPU);
-    HEAD(across, MIXED);
-    ck_assert_ptr_eq(synced_mem_gpu_source(a) == SYNCED_MEM_SOURCE_MAPPED ? a : b,
-                     kinds[_i % 2] == SYNCED_MEM_PLACEMENT_MAPPED ? a : b);
-    if (_i / 2 == 0) {
-        ck_assert(host_reads_right(across));
-        HEAD(across, AT_CPU);
-        HEAD(b, AT_GPU);
-    } else if (_i / 2 == 1) {
-        kernel_reads(across, stream);
-        HEAD(across, AT_GPU);
-        HEAD(a, AT_CPU);
-        gpu_stream_sync(stream);
-    } else {
-        OK(synced_mem_async_gpu_push(across, stream));
-        HEAD(across, AT_GPU);
-        OK(synced_mem_async_cpu_pull(root, stream));
-        HEAD(b, SYNCED);
-    }
-    host_fill(given(synced_mem_mutable_cpu_data(across)), HALF, 4);
-    expect(across, 4);
-    for (int i = 0; i < 4; i++) {
-        kernel_reads(mems[i], stream);
-        const char *const data = given(synced_mem_gpu_data_on(mems[i], stream));
-        ck_assert(host_reads_right(mems[i]));
-        ck_assert_ptr_eq(synced_mem_cpu_data(mems[i]), data);
-        ck_assert_ptr_eq(data, (const char *)given(synced_mem_cpu_data(root)) + synced_mem_offset(mems[i]));
-    }
-    device_writes(across, 5, stream);
-    for (int i = 0; i < 4; i++)
-        ck_assert(host_reads_right(mems[i]));
-    check_bytes(&before, 0, 0);
-    ck_assert_uint_eq(gpu_mismatches(true), 0);
-    release_all(mems, 3);
-    ck_assert(host_reads_right(root));
-    OK(synced_mem_release(root));
-    close_stream(stream);
-}
-END_TEST
 
 /* The host does not touch bytes of one view while a kernel works on another: this needs no wait. */
 START_TEST(unified_side_by_side)
@@ -374,7 +308,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("places of views");
     TCase *const both = add_case(made, "unified");
-    tcase_add_loop_test(both, unified, 0, 6);
     tcase_add_loop_test(both, unified_side_by_side, 0, 2);
     TCase *const callers = add_case(made, "allocators");
     tcase_add_test(callers, allocators);

@@ -53,9 +53,7 @@ static void end_pull(struct pull *pull)
 /* Without copy threads the pull waits for the kernel on the host. */
 static void stage_without_threads(void)
 {
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = 0, .buffer_bytes = 65536, .minimum_bytes = 1};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(0, 1);
 }
 
 /* _i == 1: the transfer fails. The root's pointers must not outlive what its parts have. */

@@ -4,7 +4,7 @@
  */
 #include "views_kit.h"
 
-enum { VIEWS = 10, STEPS = 120, RUNS = 15, STREAMS = 2 };
+enum { VIEWS = 10, STEPS = 120, RUNS = 30, STREAMS = 2 };
 
 #define CPU ((unsigned)SYNCED_MEM_AT_CPU)
 #define GPU ((unsigned)SYNCED_MEM_AT_GPU)
@@ -107,6 +107,8 @@ static void access_host(void)
 
 static void *access_on(synced_mem *mem, unsigned mode, synced_mem_stream stream)
 {
+    if (draw(2))
+        return given(synced_mem_access(mem, SYNCED_MEM_SIDE_GPU, (synced_mem_mode)mode, stream));
     return given(mode == 0   ? (void *)synced_mem_gpu_data_on(mem, stream)
                  : mode == 1 ? synced_mem_mutable_gpu_data_on(mem, stream)
                              : synced_mem_overwrite_gpu_data_on(mem, stream));
@@ -114,6 +116,8 @@ static void *access_on(synced_mem *mem, unsigned mode, synced_mem_stream stream)
 
 static void *access_any(synced_mem *mem, unsigned mode)
 {
+    if (draw(2))
+        return given(synced_mem_access(mem, SYNCED_MEM_SIDE_GPU, (synced_mem_mode)mode, SYNCED_MEM_NO_STREAM));
     return given(mode == 0   ? (void *)synced_mem_gpu_data(mem)
                  : mode == 1 ? synced_mem_mutable_gpu_data(mem)
                              : synced_mem_overwrite_gpu_data(mem));
@@ -302,8 +306,7 @@ static void play_step(void)
 static synced_mem *make_kind(int kind)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     unified = gpu_expected() && kind > 0;
     options.device = gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT;
     options.placement = unified ? (synced_mem_placement_kind)kind : SYNCED_MEM_PLACEMENT_SEPARATE;

@@ -22,9 +22,7 @@ static struct {
 /* Transfers of pageable memory are made by copy threads, so they need not block. */
 static inline void begin(bool pageable)
 {
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = 2, .buffer_bytes = 65536, .minimum_bytes = 1};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(2, 1);
     it.root = make_root(pageable);
     it.busy = view_of(it.root, BUSY_BEGIN, BUSY);
     it.free = view_of(it.root, FREE_BEGIN, BUSY);

@@ -12,9 +12,7 @@ enum { SIZE = 70000, BUFFER = 65536, LARGE = 5 * BUFFER };
 /* Stages only the transfers that must be staged. */
 static void stage_nothing(void)
 {
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = 4, .buffer_bytes = BUFFER, .minimum_bytes = SIZE_MAX};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(4, SIZE_MAX);
 }
 
 static void *memory(size_t size, unsigned pattern)

@@ -42,8 +42,7 @@ static void finish(void)
 static synced_mem *make_of(enum kind kind, size_t size)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = 0;
     if (kind == MANAGED || kind == MAPPED)
         options.placement = kind == MANAGED ? SYNCED_MEM_PLACEMENT_MANAGED : SYNCED_MEM_PLACEMENT_MAPPED;

@@ -1,4 +1,4 @@
-/* Checks staged transfers while calls of the runtime fail, each once at every place where it is made. */
+/* Checks staged transfers that fail, and what a failed call leaves. The suite sweep lets each call of the runtime fail. */
 #include "cudart_emu.h"
 #include "failing_calloc.h"
 #include "staged_kit.h"
@@ -6,10 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-static const char *const calls[] = {"cudaMemcpyAsync", "cudaEventRecord",        "cudaEventSynchronize",
-                                    "cudaSetDevice",   "cudaEventQuery",         "cudaStreamWaitEvent",
-                                    "cudaGetDevice",   "cudaMallocFromPoolAsync"};
-enum { CALLS = sizeof calls / sizeof *calls, KINDS = 5 };
+enum { KINDS = 5 };
 
 /* Returns whether the call succeeded. */
 static bool make_call(synced_mem *mem, int kind, synced_mem_stream stream)
@@ -32,70 +29,6 @@ static bool goes_up(int kind)
 {
     return kind < 3;
 }
-
-/* Lets a call of the runtime fail. If the access fails too, the head and the source's contents are as before. The
- * access succeeds once nothing fails. */
-static void fail_once(int kind, const char *call, unsigned nth, unsigned threads, bool twice)
-{
-    void *const mine = malloc(SIZE);
-    synced_mem_stream stream = open_stream(NON_BLOCKING);
-    stage(threads);
-    synced_mem *const mem = make_in(mine, 1);
-    if (!goes_up(kind))
-        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
-    const synced_mem_head_kind before = synced_mem_head(mem);
-    if (!goes_up(kind))
-        pattern_write(mine, SIZE, 0);
-    emu_fail(call, nth, cudaErrorUnknown, false);
-    if (twice)
-        emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
-    const bool made = make_call(mem, kind, stream);
-    emu_fail_clear();
-    if (!made) {
-        ck_assert_int_ne(synced_mem_last_error(), SYNCED_MEM_OK);
-        ck_assert_msg(synced_mem_head(mem) == before, "%s %u: head %d", call, nth, synced_mem_head(mem));
-    }
-    if (goes_up(kind)) {
-        ck_assert(pattern_is(mine, SIZE, 1));
-        const void *data = synced_mem_gpu_data(mem);
-        if (!data) /* a loss after the failure is reported once */
-            data = synced_mem_gpu_data(mem);
-        ck_assert_msg(data != NULL, "%s %u: %s", call, nth, synced_mem_last_error_message());
-        ck_assert(device_is(data, SIZE, 1));
-    } else {
-        const void *data = synced_mem_cpu_data(mem);
-        if (!data)
-            data = synced_mem_cpu_data(mem);
-        ck_assert_msg(twice || data != NULL, "%s %u: %s", call, nth, synced_mem_last_error_message());
-        ck_assert(!data || host_is(data, SIZE, 1));
-    }
-    synced_mem_status status = synced_mem_release(mem);
-    if (status != SYNCED_MEM_OK)
-        status = synced_mem_release(mem);
-    ck_assert_msg(status == SYNCED_MEM_OK, "%s %u: %s", call, nth, synced_mem_last_error_message());
-    close_stream(stream);
-    status = synced_mem_shutdown();
-    if (status != SYNCED_MEM_OK)
-        OK(synced_mem_shutdown());
-    free(mine);
-}
-
-START_TEST(each_call_fails)
-{
-    for (unsigned nth = 1; nth <= 24; nth++)
-        for (int kind = 0; kind < KINDS; kind++)
-            fail_once(kind, calls[_i], nth, nth % 3, false);
-}
-END_TEST
-
-/* No event can be recorded, and the stream cannot be synchronized either. Memory with untracked work is not used
- * again. */
-START_TEST(nobody_can_tell)
-{
-    for (unsigned nth = 1; nth <= 12; nth++)
-        fail_once(_i, "cudaEventRecord", nth, 0, true);
-}
-END_TEST
 
 /* Without memory for buffers the runtime transfers the chunks itself. */
 START_TEST(without_buffers)
@@ -224,9 +157,7 @@ END_TEST
 /* A failed call cancels the transfers that it has begun. Without copy threads nothing would ever complete them. */
 START_TEST(nothing_is_left_of_a_failed_push)
 {
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = 4, .buffer_bytes = BUFFER, .minimum_bytes = SIZE_MAX};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(4, SIZE_MAX);
     void *const mine = malloc(SIZE);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mems[] = {make_in(mine, 1), make_at_cpu(64, 2)};
@@ -273,7 +204,7 @@ static bool is_left_pending(synced_mem *mem)
 
 /* The same for an access, or a resize, of an object in parts, for which memory is refused at any place. kind 5: a
  * resize. */
-static bool fails_for_parts(int kind, unsigned nth, void *mine)
+static bool fails_for_parts(int kind, struct failing *failing, void *mine)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_in(mine, 1);
@@ -290,13 +221,13 @@ static bool fails_for_parts(int kind, unsigned nth, void *mine)
     }
     gpu_stream_sync(stream);
     const synced_mem_head_kind before = synced_mem_head(mem);
-    fail_calloc_in = (int)nth;
+    begin_failing(failing);
     const bool made = kind == 5 ? synced_mem_resize(mem, SIZE) == SYNCED_MEM_OK : make_call(mem, kind, stream);
-    fail_calloc_in = 0;
+    ck_assert(end_failing(failing) || made);
     if (!made) {
         ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
         ck_assert_int_eq(synced_mem_head(mem), before);
-        ck_assert_msg(!is_left_pending(mem), "kind %d: allocation %u", kind, nth);
+        ck_assert_msg(!is_left_pending(mem), "kind %d: allocation %u", kind, failing->nth);
     }
     if (kind != 5)
         OK(synced_mem_release(part));
@@ -311,14 +242,12 @@ static bool fails_for_parts(int kind, unsigned nth, void *mine)
 
 START_TEST(nothing_is_left_of_a_failed_access)
 {
-    enum { MOST = 40 };
     void *const mine = malloc(SIZE);
     int failures = 0;
     stage(0);
-    for (unsigned nth = 1; nth < MOST; nth++)
-        failures += fails_for_parts(_i, nth, mine);
+    for (struct failing it = each_calloc(); next_failure(&it);)
+        failures += fails_for_parts(_i, &it, mine);
     ck_assert_int_gt(failures, 2);
-    ck_assert(!fails_for_parts(_i, MOST, mine)); /* all places were tried */
     free(mine);
 }
 END_TEST
@@ -523,9 +452,6 @@ Suite *suite(void)
 {
     Suite *const of = suite_create("staged failures");
     TCase *failing = add_case_without_end(of, "failing");
-    tcase_set_timeout(failing, 300);
-    tcase_add_loop_test(failing, each_call_fails, 0, CALLS);
-    tcase_add_loop_test(failing, nobody_can_tell, 0, KINDS);
     tcase_add_loop_test(failing, the_device_is_lost, 0, 4);
     TCase *limited = add_case(of, "limited");
     tcase_add_test(limited, without_buffers);

@@ -1,8 +1,7 @@
 /* Checks devices of other kinds: without pools, with old drivers, or without access to one another. Also lets calls of
  * the runtime fail. */
-#include "fixture.h"
+#include "failing_calls.h"
 
-#include "cudart_emu.h"
 #include "device/device.h"
 
 #include <string.h>
@@ -280,7 +279,6 @@ enum { CALLS = sizeof calls / sizeof calls[0] };
 
 static void start_over(int kind)
 {
-    emu_fail_clear();
     OK(synced_mem_shutdown());
     gpu_make_current(0);
     emu_reset(fixture_schedule());
@@ -297,13 +295,11 @@ START_TEST(each_call_fails)
     synced_mem_status (*const call)(void) = calls[_i / KINDS];
     const int kind = _i % KINDS;
     unsigned failed = 0;
-    for (unsigned nth = 1;; nth++) {
+    for (struct failing it = each_call("*", cudaErrorUnknown); next_failure(&it);) {
         start_over(kind);
-        emu_fail("*", nth, cudaErrorUnknown, false);
+        begin_failing(&it);
         const synced_mem_status status = call();
-        if (emu_failures() == 0)
-            break;
-        ck_assert_uint_lt(nth, 100);
+        ck_assert(end_failing(&it) || status == SYNCED_MEM_OK);
         ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_CUDA || status == SYNCED_MEM_ERR_NO_GPU);
         failed += status != SYNCED_MEM_OK;
         OK(call());
@@ -311,7 +307,6 @@ START_TEST(each_call_fails)
         ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
     }
     ck_assert_uint_gt(failed, 0);
-    emu_fail_clear();
 }
 END_TEST
 

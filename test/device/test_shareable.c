@@ -1,10 +1,8 @@
 /* Checks the seam's memory that processes share, on the emulated runtime: failures of each call, and bad files. */
-#include "fixture.h"
+#include "failing_calls.h"
 #include "leftovers.h"
 
 #include "device/device.h"
-
-#include "cudart_emu.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -70,20 +68,17 @@ START_TEST(each_call_fails)
     const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation};
     ck_assert(share_and_import());
     for (int code = 0; code < 2; code++) {
-        unsigned nth = 1;
-        for (unsigned failures = 1; failures > 0; nth++) {
+        struct failing it = each_call("*", codes[code]);
+        while (next_failure(&it)) {
             const int before = count_open_descriptors();
-            const unsigned happened = emu_failures();
-            emu_fail("*", nth, codes[code], false);
+            begin_failing(&it);
             const bool well = share_and_import();
-            failures = emu_failures() - happened;
-            emu_fail_clear();
-            ck_assert(failures > 0 || well);
+            ck_assert(end_failing(&it) || well);
             ck_assert_uint_eq(emu_live(EMU_MEMORY_HANDLE) + emu_live(EMU_ADDRESS_RANGE), 0);
             ck_assert_uint_eq(emu_live(EMU_DEVICE_MEMORY), 0);
             ck_assert_int_eq(count_open_descriptors(), before);
         }
-        ck_assert_uint_gt(nth, 30);
+        ck_assert_uint_gt(it.nth, 29);
     }
 }
 END_TEST

@@ -102,12 +102,35 @@ synced_mem *make(size_t size)
     return mem;
 }
 
+synced_mem_options default_options(void)
+{
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    return options;
+}
+
+void set_staging(unsigned threads, size_t minimum)
+{
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = 65536, .minimum_bytes = minimum};
+    OK(synced_mem_set_staging(&staging));
+}
+
 synced_mem *make_on(size_t size, int device)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = device;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
+synced_mem *make_placed_on(size_t size, synced_mem_placement_kind placement, int device)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options = default_options();
+    options.device = device;
+    options.placement = placement;
     OK(synced_mem_create(&mem, size, &options));
     return mem;
 }
@@ -115,8 +138,7 @@ synced_mem *make_on(size_t size, int device)
 synced_mem *make_named(const char *name, size_t size)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = name;
     OK(synced_mem_create(&mem, size, &options));
     return mem;
@@ -125,8 +147,7 @@ synced_mem *make_named(const char *name, size_t size)
 synced_mem *make_named_on(const char *name, size_t size, int device)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = name;
     options.device = device;
     OK(synced_mem_create(&mem, size, &options));

@@ -91,6 +91,11 @@ extern atomic_int unsound;
 
 synced_mem *make(size_t size);
 synced_mem *make_on(size_t size, int device);
+synced_mem_options default_options(void);
+
+/* Stages transfers of pageable memory from this size on, with buffers of 64 KiB. */
+void set_staging(unsigned threads, size_t minimum);
+synced_mem *make_placed_on(size_t size, synced_mem_placement_kind placement, int device);
 synced_mem *make_named(const char *name, size_t size);
 synced_mem *make_named_on(const char *name, size_t size, int device);
 

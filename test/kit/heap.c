@@ -143,8 +143,7 @@ synced_mem *heaps_make(size_t size)
     const synced_mem_allocator cpu = heap_table(&heaps.host, false);
     const synced_mem_allocator gpu = heap_table(&heaps.device, true);
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.cpu_allocator = &cpu;
     options.gpu_allocator = &gpu;
     OK(synced_mem_create(&mem, size, &options));

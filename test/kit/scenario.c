@@ -9,10 +9,16 @@
 /* Memory of the caller's has the alignment that some of the objects request. */
 enum { ALIGNMENT = 4096, LARGE = 70000, SMALL = 7000, MOST_ROOM = 104 * 1024 };
 
-/* Objects on the host alone need only some pages, as comparisons of large contents take time. */
+static bool is_staged(int scenario)
+{
+    return scenario_steps[scenario][0] >= STAGE_ALONE;
+}
+
+/* Comparisons of large contents take time. So few objects are large: those on the host alone, of many pages, and those
+ * whose staged transfers have more than one chunk. */
 static size_t usual_size(int scenario)
 {
-    return scenario < scenario_count_without_gpu ? LARGE : SMALL;
+    return scenario < scenario_count_without_gpu || is_staged(scenario) ? LARGE : SMALL;
 }
 
 /* Returns the room for an object that has grown by half. More room takes time: the emulated runtime fills memory when
@@ -206,8 +212,7 @@ static synced_mem_status move_twice(bool pull)
 
 static synced_mem_status make_companion(int i)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = home();
     return now.companions[i] ? SYNCED_MEM_OK : synced_mem_create(&now.companions[i], COMPANION_SIZE, &options);
 }
@@ -282,8 +287,7 @@ static synced_mem_status create(const synced_mem_options *options)
 
 static synced_mem_status create_named(synced_mem_placement_kind placement)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "named";
     options.alignment = ALIGNMENT;
     options.device = home();
@@ -295,8 +299,7 @@ static synced_mem_status create_with_allocators(void)
 {
     const synced_mem_allocator cpu = slots_table(&mine.cpu_slots);
     const synced_mem_allocator gpu = slots_table(&mine.gpu_slots);
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.cpu_allocator = &cpu;
     options.gpu_allocator = &gpu;
     options.device = home();

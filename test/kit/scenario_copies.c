@@ -4,8 +4,7 @@
 /* Keeps objects that a failed step has made. */
 synced_mem_status scenario_make_others(synced_mem_placement_kind placement, bool pageable)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "other";
     options.device = home();
     options.placement = placement;

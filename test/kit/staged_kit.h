@@ -10,9 +10,7 @@ enum { SIZE = 300001, BUFFER = 65536, MOST_THREADS = 4 };
 
 static inline void stage(unsigned threads)
 {
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = BUFFER, .minimum_bytes = BUFFER};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(threads, BUFFER);
 }
 
 /* Creates an object that is AT_CPU, in memory of the caller's. */

@@ -6,6 +6,15 @@
 char path[64];
 char text[16 << 20];
 
+const char *summary(void)
+{
+    FILE *const file = fmemopen(text, sizeof text, "w");
+    ck_assert_ptr_nonnull(file);
+    OK(synced_mem_trace_summary(file));
+    ck_assert_int_eq(fclose(file), 0);
+    return text;
+}
+
 /* Removes a file that a killed test, in another process of the same number, may have left. */
 void name_file(void)
 {

@@ -18,6 +18,8 @@ extern char text[16 << 20];
 /* Makes a file name for each process. */
 void name_file(void);
 const char *read_file(const char *from);
+/* Reads the summary of the transfers back and forth. */
+const char *summary(void);
 /* Start a trace to that file, and stop it. stop() reads the file and removes it. */
 void start(void);
 void stop(void);

@@ -5,8 +5,7 @@ const synced_mem_placement_kind kinds[KINDS] = {SYNCED_MEM_PLACEMENT_MAPPED, SYN
 synced_mem *make_placed(size_t size, synced_mem_placement_kind placement)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     ck_assert_int_eq(options.placement, SYNCED_MEM_PLACEMENT_SEPARATE);
     options.placement = placement;
     OK(synced_mem_create(&mem, size, &options));

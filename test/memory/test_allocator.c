@@ -46,8 +46,7 @@ START_TEST(sizes_and_alignments)
     static const size_t alignments[] = {0, 1, 64, 4096, 65536};
     const synced_mem_allocator cpu = heap_table(&heaps.host, false);
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.cpu_allocator = &cpu;
     options.alignment = alignments[_i];
     OK(synced_mem_create(&mem, 0, &options));
@@ -197,9 +196,8 @@ START_TEST(for_all_objects)
     struct heap other = {.patterns = 7};
     const synced_mem_allocator cpu = heap_table(&heaps.host, false);
     const synced_mem_allocator its_own = heap_table(&other, false);
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *named = NULL;
-    synced_mem_options_init(&options);
     options.cpu_allocator = &its_own;
     synced_mem *const early = make_at_cpu(SIZE, 1);
     OK(synced_mem_set_allocators(&cpu, NULL));

@@ -37,8 +37,7 @@ START_TEST(bad_tables)
     for (int i = 0; i < 2 * BAD; i++) {
         const synced_mem_allocator *const table = &bad[i / 2];
         synced_mem *mem = (synced_mem *)(void *)&heaps.host;
-        synced_mem_options options;
-        synced_mem_options_init(&options);
+        synced_mem_options options = default_options();
         options.cpu_allocator = i % 2 ? &good : table;
         options.gpu_allocator = i % 2 ? table : NULL;
         FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_create(&mem, SIZE, &options));

@@ -20,12 +20,7 @@ static const synced_mem_placement_kind kinds[] = {MAPPED, MANAGED};
 
 static synced_mem *make_placed(size_t size, synced_mem_placement_kind placement)
 {
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.placement = placement;
-    OK(synced_mem_create(&mem, size, &options));
-    return mem;
+    return make_placed_on(size, placement, SYNCED_MEM_DEVICE_CURRENT);
 }
 
 static void fill_on(synced_mem *mem, unsigned pattern, synced_mem_stream stream)
@@ -117,12 +112,7 @@ END_TEST
 /* A device that does not exist shares no memory. The host copy is pageable memory of its own. */
 START_TEST(no_such_device)
 {
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.device = 77;
-    options.placement = kinds[_i];
-    OK(synced_mem_create(&mem, SIZE, &options));
+    synced_mem *const mem = make_placed_on(SIZE, kinds[_i], 77);
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_data(mem));
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);

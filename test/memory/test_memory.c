@@ -72,8 +72,7 @@ START_TEST(alignment)
     const size_t asked = _i == 0 ? 0 : (size_t)1 << (_i - 1);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         synced_mem *mem = NULL;
-        synced_mem_options options;
-        synced_mem_options_init(&options);
+        synced_mem_options options = default_options();
         options.alignment = asked;
         OK(synced_mem_create(&mem, sizes[i], &options));
         const size_t expected = asked ? asked : 64;

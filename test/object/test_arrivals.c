@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SIZE = 300001, SMALL = 5000, BUFFER = 65536, LOST = 3, STEP_US = 100, PATIENCE = 100000 };
+enum { SIZE = 300001, SMALL = 5000, LOST = 3, STEP_US = 100, PATIENCE = 100000 };
 
 /* ---- The order of events ---- */
 
@@ -146,13 +146,6 @@ struct moving {
     bool up;
     pthread_t mover;
 };
-
-static void stage(unsigned threads)
-{
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = BUFFER, .minimum_bytes = 1};
-    OK(synced_mem_set_staging(&staging));
-}
 
 /* The status is ignored: with copy threads a pull does not wait, so it cannot report the failure. */
 static void *move_in_vain(void *argument)
@@ -375,7 +368,7 @@ static void check_contents(const struct moving *moving)
 
 static void lose_in(enum kind kind, bool up, unsigned room, unsigned threads)
 {
-    stage(threads);
+    set_staging(threads, 1);
     struct moving moving = begin(up, room);
     const synced_mem_head_kind source = up ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
     fail_the_move(&moving);
@@ -428,7 +421,7 @@ START_TEST(a_turn_goes_on_behind_a_transfer)
 {
     void *const mine = malloc(SMALL);
     ck_assert_ptr_nonnull(mine);
-    stage(1);
+    set_staging(1, 1);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mems[] = {make_on(SMALL, 0), make_on(SMALL, 0)};
     OK(synced_mem_set_cpu_data(mems[0], mine));

@@ -3,6 +3,7 @@
  * unchanged, has the contents, or has lost the contents that the transfer had begun to overwrite.
  */
 #include "copies_kit.h"
+#include "failing_calloc.h"
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -16,7 +17,7 @@ struct sm_fence;
 struct sm_stream;
 struct sm_bounce;
 
-enum { SIZE = 5000, LARGE = 300001, BUFFER = 65536 };
+enum { SIZE = 5000, LARGE = 300001 };
 
 /* ---- Replacements of the library's functions and the runtime's (--wrap) ---- */
 
@@ -66,36 +67,15 @@ struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t s
     return no_buffer ? NULL : __real_sm_bounce_take(device, source, size);
 }
 
-static bool no_memory;
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return no_memory ? NULL : __real_calloc(count, size);
-}
-
 /* ---- Objects ---- */
 
 static synced_mem *make_managed_there(unsigned pattern)
 {
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.device = 1;
-    options.placement = SYNCED_MEM_PLACEMENT_MANAGED;
-    OK(synced_mem_create(&mem, SIZE, &options));
+    synced_mem *const mem = make_placed_on(SIZE, SYNCED_MEM_PLACEMENT_MANAGED, 1);
     gpu_make_current(1);
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), SIZE, pattern, NULL);
     gpu_make_current(0);
     return mem;
-}
-
-static void stage(unsigned threads)
-{
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = BUFFER, .minimum_bytes = 1};
-    OK(synced_mem_set_staging(&staging));
 }
 
 /* ---- Transfers that fail after they have begun ---- */
@@ -129,7 +109,7 @@ START_TEST(a_staged_copy_fails)
 {
     void *const mine = malloc(LARGE);
     const synced_mem_head_kind head = heads[_i % 4];
-    stage((unsigned)_i / 4 * 2);
+    set_staging((unsigned)_i / 4 * 2, 1);
     synced_mem *const to = make_with_head(LARGE, head, 9), *const from = make_on(LARGE, 0);
     pattern_write(mine, LARGE, 1);
     OK(synced_mem_set_cpu_data(from, mine));
@@ -301,9 +281,9 @@ START_TEST(no_memory_for_records)
 {
     synced_mem *const a = make_pinned(SIZE, 1), *const b = make_pinned(SIZE, 2), *const c = make_pinned(SIZE, 3);
     synced_mem *const to[] = {a, b}, *const from[] = {c, c};
-    no_memory = true;
+    no_calloc = true;
     const synced_mem_status status = synced_mem_cpu_copy_n(to, from, 2);
-    no_memory = false;
+    no_calloc = false;
     ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
     SAYS("no host memory for the records of 2 copies");
     ck_assert(host_is(synced_mem_cpu_data(a), SIZE, 1));
@@ -387,7 +367,7 @@ START_TEST(used_while_a_copy_is_staged)
 {
     void *const mine = malloc(LARGE);
     void (*const calls[])(synced_mem *) = {read_any_on_device, overwrite_host, give_up_memory};
-    stage((unsigned)_i / 3 * 2);
+    set_staging((unsigned)_i / 3 * 2, 1);
     synced_mem *const to = make_with_head(LARGE, _i % 3 == 2 ? SYNCED_MEM_SYNCED : SYNCED_MEM_AT_CPU, 9), *const from =
                                                                                                               make_on(
                                                                                                                   LARGE,
@@ -461,7 +441,7 @@ END_TEST
 START_TEST(a_stream_that_can_not_wait)
 {
     void *const mine = malloc(LARGE);
-    stage(0);
+    set_staging(0, 1);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const to = make_on(LARGE, 0), *const from = make_on(LARGE, 0);
     pattern_write(mine, LARGE, 1);

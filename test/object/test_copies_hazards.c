@@ -183,17 +183,6 @@ START_TEST(open_write_of_the_source)
 }
 END_TEST
 
-static synced_mem *make_placed_on(synced_mem_placement_kind placement, int device)
-{
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.device = device;
-    options.placement = placement;
-    OK(synced_mem_create(&mem, SIZE, &options));
-    return mem;
-}
-
 /* A copy on the writer's stream leaves the write open, also if the host or a stream of another device reads the mapped
  * source. */
 START_TEST(open_write_of_a_mapped_source)
@@ -202,8 +191,8 @@ START_TEST(open_write_of_a_mapped_source)
     if (devices() < 2)
         return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
-    synced_mem *const from = make_placed_on(SYNCED_MEM_PLACEMENT_MAPPED, 0);
-    synced_mem *const to = by_host ? make_placed_on(SYNCED_MEM_PLACEMENT_MAPPED, 0) : make_on(SIZE, 1);
+    synced_mem *const from = make_placed_on(SIZE, SYNCED_MEM_PLACEMENT_MAPPED, 0);
+    synced_mem *const to = by_host ? make_placed_on(SIZE, SYNCED_MEM_PLACEMENT_MAPPED, 0) : make_on(SIZE, 1);
     void *const data = synced_mem_overwrite_gpu_data_on(from, stream);
     gpu_fill(data, SIZE, 1, stream);
     OK(synced_mem_async_gpu_copy(to, from, stream));
@@ -246,13 +235,6 @@ END_TEST
 enum { LARGE = 300001 };
 
 /* Copies user memory, staged by this number of threads or through a bounce buffer. */
-static void set_staging(unsigned threads, size_t minimum)
-{
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = 65536, .minimum_bytes = minimum};
-    OK(synced_mem_set_staging(&staging));
-}
-
 START_TEST(pageable)
 {
     const bool to_gpu = _i & 1, had = _i & 2, small = _i & 4, at_cpu = _i & 8;
@@ -342,7 +324,7 @@ END_TEST
 
 static synced_mem *make_with_head(synced_mem_placement_kind placement, synced_mem_head_kind head, unsigned pattern)
 {
-    synced_mem *const mem = make_placed_on(placement, 0);
+    synced_mem *const mem = make_placed_on(SIZE, placement, 0);
     if (head == SYNCED_MEM_AT_CPU)
         host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, pattern);
     if (head & SYNCED_MEM_AT_GPU) {

@@ -3,7 +3,7 @@
 
 #include "cudart_emu.h"
 
-enum { SIZE = 5000, BUFFER = 65536 };
+enum { SIZE = 5000 };
 
 struct sm_fence;
 
@@ -56,9 +56,7 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 START_TEST(a_writer_goes_on)
 {
     static unsigned char memory[SIZE];
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = 0, .buffer_bytes = BUFFER, .minimum_bytes = 1};
-    OK(synced_mem_set_staging(&staging));
+    set_staging(0, 1);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const from = make_on(2 * SIZE, 0);
     to = make_on(SIZE, 0);

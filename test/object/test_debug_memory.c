@@ -418,8 +418,7 @@ END_TEST
 
 static void share_memory(void)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     for (int i = 0; i < 2; i++) {
         synced_mem *mem = NULL;
         options.placement = i == 0 ? SYNCED_MEM_PLACEMENT_MAPPED : SYNCED_MEM_PLACEMENT_MANAGED;

@@ -181,9 +181,8 @@ static void overwrite_unified(void)
 {
     for (int placement = SYNCED_MEM_PLACEMENT_MAPPED; placement <= SYNCED_MEM_PLACEMENT_MANAGED; placement++)
         for (int way = 0; way < 2; way++) {
-            synced_mem_options options;
+            synced_mem_options options = default_options();
             synced_mem *mem = NULL;
-            synced_mem_options_init(&options);
             options.placement = (synced_mem_placement_kind)placement;
             OK(synced_mem_create(&mem, SIZE, &options));
             on_a_stream = way == 1;

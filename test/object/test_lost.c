@@ -18,20 +18,6 @@ static void push_as_it_breaks(synced_mem *mem, synced_mem_stream stream)
         FAILS(SYNCED_MEM_ERR_DEVICE_LOST, status);
 }
 
-/* Shuts the library down. Device memory went with the device, but the host's own memory must be given back. */
-static void check_let_go(void)
-{
-    (void)synced_mem_shutdown();
-    const synced_mem_stats stats = stats_now();
-    ck_assert_uint_eq(stats.objects, 0);
-    ck_assert_uint_eq(stats.pageable_bytes, 0);
-    ck_assert_uint_eq(stats.pinned_bytes, 0);
-    ck_assert_uint_eq(stats.gpu_bytes, 0);
-    ck_assert_uint_eq(stats.retired, 0);
-    ck_assert_int_le(gpu_find_current_device(), 0);
-    emu_reset(0);
-}
-
 static void check_device_lost(synced_mem *mem, synced_mem_head_kind head)
 {
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
@@ -67,7 +53,7 @@ START_TEST(host_contents_stay)
     OK(synced_mem_release(synced));
     OK(synced_mem_release(pinned));
     OK(synced_mem_release(foreign));
-    check_let_go();
+    end_without_device();
     free(borrowed);
 }
 END_TEST
@@ -87,7 +73,7 @@ START_TEST(host_memory_can_still_be_had)
     OK(synced_mem_release(named));
     OK(synced_mem_release(other));
     OK(synced_mem_release(device));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -105,7 +91,7 @@ START_TEST(device_contents_are_gone)
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -141,7 +127,7 @@ START_TEST(broken_during_a_push)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -155,7 +141,7 @@ START_TEST(broken_during_a_read)
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_mutable_cpu_data(mem));
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -168,7 +154,7 @@ START_TEST(broken_during_a_fill)
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_UNINITIALIZED);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -191,7 +177,7 @@ START_TEST(known_to_be_lost)
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -213,7 +199,7 @@ START_TEST(lost_fence)
         ck_assert_uint_eq(emu_calls("cudaEventSynchronize") + emu_calls("cudaEventQuery"), asked);
     }
     sm_fence_drop(fence);
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -245,7 +231,7 @@ START_TEST(let_go_with_work_pending)
     OK(synced_mem_release(adopted));
     OK(synced_mem_release(own));
     OK(synced_mem_release(foreign));
-    check_let_go();
+    end_without_device();
     ck_assert_int_eq(callbacks, 1);
 }
 END_TEST
@@ -268,7 +254,7 @@ START_TEST(newer_errors_of_a_lost_device)
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
     free(borrowed);
 }
 END_TEST
@@ -353,7 +339,7 @@ START_TEST(lost_with_work_on_streams)
     OK(synced_mem_release(mem));
     OK(synced_mem_release(foreign));
     pattern_write(borrowed, SIZE, 6); /* the memory is the caller's again */
-    check_let_go();
+    end_without_device();
     free(borrowed);
 }
 END_TEST
@@ -373,7 +359,7 @@ START_TEST(done_on_a_lost_device)
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
     SAYS("was lost before stream");
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -396,7 +382,7 @@ START_TEST(asked_about_lost_contents)
     ck_assert_int_eq(pending, 0);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -420,7 +406,7 @@ START_TEST(resized_on_a_lost_device)
     OK(synced_mem_release(host));
     OK(synced_mem_release(synced));
     OK(synced_mem_release(device));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -443,20 +429,15 @@ START_TEST(lost_on_the_way_to_larger_memory)
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 2);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
 /* A kernel writes memory that both sides share, another stream reads it, and the device is lost meanwhile. */
 START_TEST(lost_in_shared_memory)
 {
-    synced_mem *mem = NULL;
+    synced_mem *const mem = make_placed_on(SIZE, SYNCED_MEM_PLACEMENT_MAPPED, 0);
     void *const victim = gpu_pinned_alloc(64);
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.device = 0;
-    options.placement = SYNCED_MEM_PLACEMENT_MAPPED;
-    OK(synced_mem_create(&mem, SIZE, &options));
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem_stream other = gpu_stream_create(0, false);
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
@@ -474,7 +455,7 @@ START_TEST(lost_in_shared_memory)
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 2);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -500,7 +481,7 @@ START_TEST(another_device)
     OK(synced_mem_release(here));
     OK(synced_mem_release(there));
     gpu_make_current(0);
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 
@@ -528,7 +509,7 @@ START_TEST(the_first_failure_is_reported)
     FAILS(SYNCED_MEM_ERR_DEVICE_LOST, wait_for_transfer(mem, _i));
     SAYS("cudaEventSynchronize");
     OK(synced_mem_release(mem));
-    check_let_go();
+    end_without_device();
 }
 END_TEST
 

@@ -55,8 +55,7 @@ static void end(void)
 static synced_mem *create(size_t size)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = 0;
     SOUND(synced_mem_create(&mem, size, &options) == SYNCED_MEM_OK);
     return mem;

@@ -46,8 +46,7 @@ START_TEST(options_are_kept)
     synced_mem *mem = NULL;
     char name[] = "weights of conv1";
     int user = 0;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = name;
     options.device = 3;
     options.user = &user;
@@ -65,8 +64,7 @@ START_TEST(long_names_are_cut)
 {
     synced_mem *mem = NULL;
     char name[200];
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     memset(name, 'n', sizeof name);
     name[sizeof name - 1] = '\0';
     options.name = name;
@@ -81,8 +79,7 @@ END_TEST
 START_TEST(records_are_clean_when_used_again)
 {
     int user = 0;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "first";
     options.user = &user;
     options.device = 0;
@@ -136,8 +133,7 @@ END_TEST
 
 START_TEST(sizes_that_overflow)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     check_not_made(SIZE_MAX, NULL);
     check_not_made(SIZE_MAX - 63, NULL);
     check_not_made((size_t)PTRDIFF_MAX + 1, NULL);
@@ -167,8 +163,7 @@ END_TEST
 
 START_TEST(options_of_unknown_size)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     const size_t unknown[] = {0, 1, sizeof options - 1, sizeof options + 1, sizeof options + 8, SIZE_MAX};
     for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
         options.struct_size = unknown[i];
@@ -180,8 +175,7 @@ END_TEST
 
 START_TEST(devices_that_cannot_be)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = -2;
     check_not_made(8, &options);
     options.device = INT_MIN;
@@ -194,8 +188,7 @@ END_TEST
 START_TEST(alignments_that_cannot_be)
 {
     static const size_t wrong[] = {3, 6, 65, 4095, (2 << 20) + 1, 4 << 20, SIZE_MAX, ~(SIZE_MAX / 2)};
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         options.alignment = wrong[i];
         check_not_made(8, &options);

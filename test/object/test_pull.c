@@ -269,9 +269,8 @@ END_TEST
 START_TEST(one_of_many_fails)
 {
     const bool pull = _i % 2;
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *wrong = NULL;
-    synced_mem_options_init(&options);
     options.name = "wrong";
     OK(synced_mem_create(&wrong, SIZE, &options));
     synced_mem *first = wrong;

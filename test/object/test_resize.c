@@ -218,8 +218,7 @@ END_TEST
 START_TEST(alignment_is_kept)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.alignment = 8192;
     OK(synced_mem_create(&mem, 100, &options));
     host_fill(synced_mem_mutable_cpu_data(mem), 100, 1);

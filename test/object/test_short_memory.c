@@ -456,8 +456,7 @@ static void *want_often(void *which)
     for (size_t turn = 0; turn < TURNS; turn++) {
         const bool other = all.kind == ON_ANY_STREAM || all.kind == OF_MANY_SIZES;
         synced_mem *mem = NULL;
-        synced_mem_options options;
-        synced_mem_options_init(&options);
+        synced_mem_options options = default_options();
         options.device = 0;
         if (all.with_turns)
             while (sem_wait(&all.turn) != 0)

@@ -121,8 +121,7 @@ END_TEST
 START_TEST(bad_options)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.placement = (synced_mem_placement_kind)(_i == 0 ? 4 : -1);
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_create(&mem, SIZE, &options));
     SAYS("placement");
@@ -185,10 +184,9 @@ START_TEST(absurd_size)
 {
     const size_t huge = (size_t)PTRDIFF_MAX - (2 << 20);
     synced_mem *mem = NULL;
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     if (!has(kinds[_i]))
         return;
-    synced_mem_options_init(&options);
     options.alignment = 2 << 20;
     options.placement = kinds[_i];
     OK(synced_mem_create(&mem, huge, &options));

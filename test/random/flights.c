@@ -1,11 +1,8 @@
 /* The work in flight on an object that is not in parts. */
 #include "world.h"
 
-/* Returns the transfers at the copy that the access is about, or at both. */
-static stream_set transfers(const struct part *part, enum access access, bool arriving)
+unsigned sides_of(enum access access)
 {
-    const stream_set host = arriving ? part->arriving[CPU] | part->filling : part->leaving[CPU];
-    const stream_set device = arriving ? part->arriving[GPU] : part->leaving[GPU];
     switch (access) {
     case CELL_CPU_READ:
     case CELL_CPU_MUTABLE:
@@ -13,7 +10,7 @@ static stream_set transfers(const struct part *part, enum access access, bool ar
     case CELL_SET_CPU:
     case CELL_RELEASE_CPU:
     case CELL_CPU_COPY:
-        return host;
+        return 1u << CPU;
     case CELL_GPU_READ:
     case CELL_GPU_MUTABLE:
     case CELL_GPU_OVERWRITE:
@@ -21,7 +18,7 @@ static stream_set transfers(const struct part *part, enum access access, bool ar
     case CELL_RELEASE_GPU:
     case CELL_END_USE_ON:
     case CELL_COPY:
-        return device;
+        return 1u << GPU;
     case CELL_PUSH:
     case CELL_PULL:
     case CELL_SET_BOTH:
@@ -35,7 +32,16 @@ static stream_set transfers(const struct part *part, enum access access, bool ar
     case CELL_ACCESSES:
         break;
     }
-    return host | device;
+    return 1u << CPU | 1u << GPU;
+}
+
+/* Returns the transfers at the copies that the access is about. */
+static stream_set transfers(const struct part *part, enum access access, bool arriving)
+{
+    const stream_set host = arriving ? part->arriving[CPU] | part->filling : part->leaving[CPU];
+    const stream_set device = arriving ? part->arriving[GPU] : part->leaving[GPU];
+    const unsigned sides = sides_of(access);
+    return (sides & 1u << CPU ? host : 0) | (sides & 1u << GPU ? device : 0);
 }
 
 /* `here` means the stream of the call. For a call without a stream it means pointers requested without one. */

@@ -439,36 +439,8 @@ static const char *const ways_without_stream[2][HEADS] = {
 
 static bool is_about_host(const struct generator *generator, enum access access)
 {
-    switch (access) {
-    case CELL_CPU_READ:
-    case CELL_CPU_MUTABLE:
-    case CELL_CPU_OVERWRITE:
-    case CELL_SET_CPU:
-    case CELL_RELEASE_CPU:
-    case CELL_CPU_COPY:
-        return true;
-    case CELL_GPU_READ:
-    case CELL_GPU_MUTABLE:
-    case CELL_GPU_OVERWRITE:
-    case CELL_SET_GPU:
-    case CELL_RELEASE_GPU:
-    case CELL_END_USE_ON:
-    case CELL_COPY:
-        return false;
-    case CELL_PUSH:
-    case CELL_PULL:
-    case CELL_SET_BOTH:
-    case CELL_RELEASE_DATA:
-    case CELL_RESIZE:
-    case CELL_DISCARD:
-    case CELL_DESTROY:
-    case CELL_COPY_OUT:
-    case CELL_CPU_COPY_OUT:
-    case CELL_CLEAR:
-    case CELL_ACCESSES:
-        break;
-    }
-    return (generator->random & 1) != 0;
+    const unsigned sides = sides_of(access);
+    return sides == (1u << CPU | 1u << GPU) ? (generator->random & 1) != 0 : sides == 1u << CPU;
 }
 
 static const char *way_to(const struct generator *generator, const struct cell *cell)

@@ -240,6 +240,8 @@ void ref_device_synced(int device);
 
 /* ---- Work in flight ---- */
 
+/* The copies that an access is about, 1u << CPU and 1u << GPU. */
+unsigned sides_of(enum access access);
 /* For an object that is not in parts. */
 bool in_flight(const struct object *object, enum access access, int stream, enum flight flight);
 

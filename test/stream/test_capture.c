@@ -58,20 +58,9 @@ static bool is_placed(int which)
     return has_device() && concurrent;
 }
 
-static synced_mem *make_placed(void)
-{
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.device = 0;
-    options.placement = placement;
-    OK(synced_mem_create(&mem, SIZE, &options));
-    return mem;
-}
-
 static synced_mem *make_with_head(synced_mem_head_kind head)
 {
-    synced_mem *const mem = make_placed();
+    synced_mem *const mem = make_placed_on(SIZE, placement, 0);
     if (head == SYNCED_MEM_AT_CPU)
         host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 3);
     if (head == SYNCED_MEM_AT_GPU || head == SYNCED_MEM_SYNCED)
@@ -307,8 +296,7 @@ END_TEST
 static const char *live_a_life(synced_mem_stream other)
 {
     synced_mem *mem;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.device = 0;
     options.placement = placement;
     if (synced_mem_create(&mem, SIZE, &options) != SYNCED_MEM_OK || !synced_mem_mutable_cpu_data(mem))

@@ -1,8 +1,6 @@
 /* Checks waits that fail while the library's own work is in flight. The work still completes, so the head and the
  * contents stay as they were. The next call goes on where the failed one stopped. */
-#include "fixture.h"
-
-#include "cudart_emu.h"
+#include "failing_calls.h"
 
 enum { SIZE = 5000, LARGE = 90000, LARGER = 400000 };
 
@@ -117,19 +115,15 @@ START_TEST(contents_that_arrive_after_a_failure)
     const enum asked asked = (enum asked)(_i % ASKED);
     stream = open_stream(NON_BLOCKING);
     another = open_stream(NON_BLOCKING);
-    bool happened = true;
-    for (unsigned nth = 1; happened; nth++) {
+    for (struct failing it = each_call("*", cudaErrorUnknown); next_failure(&it);) {
         synced_mem *const mem = make_with(what);
         const struct facts facts = facts_of(mem);
-        const unsigned before = emu_failures();
-        emu_fail("*", nth, cudaErrorUnknown, false);
+        begin_failing(&it);
         const bool succeeded = ask(mem, asked);
-        happened = emu_failures() > before;
-        emu_fail_clear();
-        if (!succeeded && happened)
+        if (end_failing(&it) && !succeeded)
             ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_CUDA);
         if (!succeeded) {
-            ck_assert_msg(synced_mem_head(mem) == facts.head, "call %u failed: head %d, not %d (%s)", nth,
+            ck_assert_msg(synced_mem_head(mem) == facts.head, "call %u failed: head %d, not %d (%s)", it.nth,
                           synced_mem_head(mem), facts.head, synced_mem_last_error_message());
             ck_assert_uint_eq(synced_mem_size(mem), facts.size);
         }

@@ -7,14 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *summary(void)
-{
-    FILE *const file = fmemopen(text, sizeof text, "w");
-    OK(synced_mem_trace_summary(file));
-    ck_assert_int_eq(fclose(file), 0);
-    return text;
-}
-
 /* ---- Events ---- */
 
 START_TEST(heads_and_memory)
@@ -131,9 +123,8 @@ START_TEST(managed_memory)
 {
     if (!gpu_expected())
         return;
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem = NULL;
-    synced_mem_options_init(&options);
     options.placement = SYNCED_MEM_PLACEMENT_MANAGED;
     OK(synced_mem_create(&mem, SIZE, &options));
     start();
@@ -217,9 +208,8 @@ static void adopted_back(void *data, void *user, synced_mem_stream stream)
 START_TEST(calls_inside_callbacks)
 {
     const synced_mem_allocator table = {.struct_size = sizeof table, .alloc = give, .free = take};
-    synced_mem_options options;
+    synced_mem_options options = default_options();
     synced_mem *mem = NULL;
-    synced_mem_options_init(&options);
     options.cpu_allocator = &table;
     options.name = "outer";
     start();

@@ -30,14 +30,13 @@ void __wrap_sm_device_range_end(void)
         ck_assert_int_eq(open_ranges, 0);                                                                              \
     } while (0)
 
-static char summary[8192];
+static char summary_text[8192];
 
 /* Functions without an object have a range too. */
 START_TEST(ranges)
 {
     synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "subject";
     OK(synced_mem_create(&mem, SIZE, &options));
     start();
@@ -113,8 +112,7 @@ START_TEST(views)
     synced_mem *const root = make_on(SIZE, 0);
     synced_mem *const params = make_named("params", SIZE);
     synced_mem *weight, *bias, *rest, *plain;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
+    synced_mem_options options = default_options();
     options.name = "we\"ight";
     OK(synced_mem_view(&weight, params, 0, 256, &options));
     OK(synced_mem_view(&bias, params, 256, 256, NULL));
@@ -128,10 +126,10 @@ START_TEST(views)
     IS_RANGE("synced_mem_wait params[256:512]", synced_mem_wait(bias));
     ck_assert_ptr_nonnull(synced_mem_cpu_data(params));
     (void)synced_mem_mutable_cpu_data(rest);
-    FILE *const file = fmemopen(summary, sizeof summary, "w");
+    FILE *const file = fmemopen(summary_text, sizeof summary_text, "w");
     OK(synced_mem_trace_summary(file));
     ck_assert_int_eq(fclose(file), 0);
-    ck_assert_msg(strstr(summary, "\nparams[256:512]#2 "), "%s", summary);
+    ck_assert_msg(strstr(summary_text, "\nparams[256:512]#2 "), "%s", summary_text);
     stop();
     HAS("\"name\":\"allocate params#1\"");
     HAS_NOT("allocate params[");

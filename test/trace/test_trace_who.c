@@ -20,14 +20,6 @@ static bool matches(const char *pattern)
 
 #define MATCHES(pattern) ck_assert_msg(matches(pattern), "'%s' is not in:\n%.2000s", (pattern), text)
 
-static const char *summary(void)
-{
-    FILE *const file = fmemopen(text, sizeof text, "w");
-    OK(synced_mem_trace_summary(file));
-    ck_assert_int_eq(fclose(file), 0);
-    return text;
-}
-
 /* ---- A framework: one function for all accesses, and its callers ---- */
 
 /* The dynamic linker knows these functions, and each has a frame of its own. */
