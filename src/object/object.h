@@ -201,7 +201,7 @@ static inline struct sm_record *sm_own_record(const struct synced_mem *mem)
 /* Returns the object that has the memory: the root, or a view of 0 bytes itself. Its lock and device are the root's. */
 static inline struct synced_mem *sm_owner(const struct synced_mem *mem)
 {
-    return mem->at.first ? sm_root(mem) : (struct synced_mem *)(uintptr_t)mem;
+    return mem->record.kind == SM_VIEW && !mem->at.first ? (struct synced_mem *)(uintptr_t)mem : sm_root(mem);
 }
 
 /* Returns the object that has a record's memory: a piece's root, or the object that the record is in. */

@@ -306,7 +306,10 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct sm_ment
         batch->without = sm_owner_of(record);
         return SM_AGAIN;
     }
-    return sm_fetch_memory(sm_owner_of(record), batch->side, batch->stream, &batch->waits);
+    const synced_mem_status status = sm_fetch_memory(sm_owner_of(record), batch->side, batch->stream, &batch->waits);
+    if (status == SM_AGAIN) /* the caller has set an allocator of all objects meanwhile */
+        batch->without = sm_owner_of(record);
+    return status;
 }
 
 /* Queues nothing until all checks have passed and all memory that is obtained alone is there. */

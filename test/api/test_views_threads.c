@@ -130,7 +130,7 @@ START_TEST(side_by_side)
 }
 END_TEST
 
-/* ---- Threads that divide an object and make it whole ---- */
+/* ---- Threads that divide an object and make it whole, and ask for facts that need no lock ---- */
 
 static pthread_barrier_t together;
 
@@ -143,6 +143,7 @@ static void *divide_and_release(void *which)
         const size_t size = ROOT / THREADS - next(&seed, 100);
         if (i % 8 == 0)
             (void)pthread_barrier_wait(&together);
+        SOUND(synced_mem_placement(root) == SYNCED_MEM_PLACEMENT_SEPARATE && synced_mem_device(root) < 1);
         must(synced_mem_view(&view, root, me * (ROOT / THREADS), size, NULL));
         unsigned char *const data = synced_mem_mutable_cpu_data(view);
         SOUND(data && (i == 0 || data[0] == (unsigned char)(me + i - 1)));

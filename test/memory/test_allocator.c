@@ -2,6 +2,7 @@
  * allocator. */
 #include "fixture.h"
 #include "heap.h"
+#include "memory/allocator.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -338,6 +339,39 @@ START_TEST(called_with_nothing_locked_by_a_push)
 }
 END_TEST
 
+/* Stands for a thread that sets the allocators of all objects while a pull looks for its memory a second time. */
+static bool sets_after_a_look;
+
+const struct sm_allocator *__real_sm_allocator_of_all(enum sm_side side);
+const struct sm_allocator *__wrap_sm_allocator_of_all(enum sm_side side);
+const struct sm_allocator *__wrap_sm_allocator_of_all(enum sm_side side)
+{
+    const struct sm_allocator *const found = __real_sm_allocator_of_all(side);
+    const synced_mem_allocator cpu = heap_table(&heaps.host, false);
+    if (sets_after_a_look && side == SM_CPU)
+        OK(synced_mem_set_allocators(&cpu, NULL));
+    sets_after_a_look = sets_after_a_look && side != SM_CPU;
+    return found;
+}
+
+START_TEST(set_while_a_pull_looks)
+{
+    synced_mem *view;
+    if (!gpu_expected())
+        return;
+    synced_mem *const mem = make_at_gpu(SIZE, 1);
+    OK(synced_mem_view(&view, mem, 1000, 1000, NULL)); /* the host's memory is that of all parts */
+    sets_after_a_look = true;
+    OK(synced_mem_async_cpu_pull(mem, NULL));
+    ck_assert(!sets_after_a_look);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(view));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_set_allocators(NULL, NULL));
+    heaps_end();
+}
+END_TEST
+
 /* The object moves to another device than the stream's while its allocator is called. */
 START_TEST(another_device_meanwhile)
 {
@@ -434,6 +468,7 @@ Suite *suite(void)
     tcase_add_loop_test(unlocked, called_with_nothing_locked, 0, 3);
     tcase_add_loop_test(unlocked, called_with_nothing_locked_by_a_stream, 0, 3);
     tcase_add_test(unlocked, called_with_nothing_locked_by_a_push);
+    tcase_add_test(unlocked, set_while_a_pull_looks);
     tcase_add_loop_test(unlocked, another_device_meanwhile, 0, 2);
     tcase_add_loop_test(unlocked, changed_while_it_grows, 0, 3);
     tcase_add_test(unlocked, several_threads);
