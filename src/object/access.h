@@ -18,8 +18,8 @@ synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_m
  * needs work or changes the head. */
 synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out);
 
-/* Makes the side valid, and blocks until its contents have arrived. Gives out no pointer. If memory is refused, reclaims
- * some and tries again. Passes no gate of a shareable object. */
+/* Makes the side valid, and blocks until its contents have arrived. Gives out no pointer. If memory is refused,
+ * reclaims some and tries again. Passes no gate of a shareable object. */
 synced_mem_status sm_make_valid(struct synced_mem *mem, enum sm_side side);
 
 /* Ends the stream's use of the device copy with an event on the stream. Does not block. On failure the use is still

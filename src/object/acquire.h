@@ -7,8 +7,8 @@
 
 /* Waits for a turn, and takes over the published head. To read, makes the side valid first. Blocks until the deadline,
  * and then for the transfer of contents to the side. On failure there is no turn. ERR_INVALID_STATE: the process has a
- * turn, or waits for one. ERR_TIMEOUT, ERR_OWNER_DIED, ERR_PEER; ERR_INVALID_DEVICE: the process does not see the device
- * that is needed; ERR_FORKED, GPU errors. */
+ * turn, or waits for one. ERR_TIMEOUT, ERR_OWNER_DIED, ERR_PEER; ERR_INVALID_DEVICE: the process does not see the
+ * device that is needed; ERR_FORKED, GPU errors. */
 synced_mem_status sm_begin_turn(struct sm_sharing *sharing, enum sm_side side, bool writing, sm_deadline deadline);
 
 /* Waits for this process's work on the object, publishes the head, and ends the turn. Blocks for calls of other threads

@@ -25,8 +25,8 @@ synced_mem_status sm_export_check(const struct synced_mem *mem, uint64_t bytes);
 /* Ends it. Any thread may call this. Takes no lock of an object. */
 void sm_export_end(struct sm_export *export);
 
-/* Returns whether the side of an object that owns its memory is exported. With the object's lock held, so that no export
- * begins before the lock is released. */
+/* Returns whether the side of an object that owns its memory is exported. With the object's lock held, so that no
+ * export begins before the lock is released. */
 bool sm_is_exported(const struct synced_mem *owner, enum sm_side side);
 
 /* Fails with ERR_INVALID_STATE if it is. With the object's lock held. */

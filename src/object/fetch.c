@@ -209,8 +209,8 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
     return status;
 }
 
-/* Returns whether a write of the library to the record's side comes after kernels that got the pointer without a stream.
- * A piece without a copy gets a part of its root's memory. */
+/* Returns whether a write of the library to the record's side comes after kernels that got the pointer without a
+ * stream. A piece without a copy gets a part of its root's memory. */
 static bool is_write_behind_kernels(const struct sm_record *record, enum sm_side side)
 {
     const struct sm_copy *const copy = sm_copy_of(record, side);

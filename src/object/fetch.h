@@ -109,7 +109,8 @@ bool sm_move_follows_work(const struct sm_record *record, enum sm_side side);
 
 /* Debug mode: fill a copy that is ready to be overwritten, so that bytes the caller leaves unwritten show. The device's
  * fill is in flight afterwards, on the stream or an internal one (NULL). So the caller checks again whether the copy is
- * ready. A pointer to read that the stream, or a caller without one (NULL), has stays given. If the runtime refuses a fill, the copy is unchanged. Neither changes the thread's error detail. */
+ * ready. A pointer to read that the stream, or a caller without one (NULL), has stays given. If the runtime refuses a
+ * fill, the copy is unchanged. Neither changes the thread's error detail. */
 void sm_fill_unwritten_host(struct sm_record *record);
 void sm_fill_unwritten_device(struct sm_record *record, struct sm_stream *stream);
 

@@ -133,8 +133,8 @@ bool sm_host_only_clear(struct synced_mem *mem)
     return true;
 }
 
-/* Without references no call has the object, and no walk visits it, so nothing is locked. A root whose last view is being
- * released still has one. */
+/* Without references no call has the object, and no walk visits it, so nothing is locked. A root whose last view is
+ * being released still has one. */
 bool sm_host_only_free(struct synced_mem *mem)
 {
     struct sm_copy *const host = sm_copy_of(&mem->record, SM_CPU);

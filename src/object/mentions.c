@@ -76,8 +76,8 @@ static synced_mem_status list_piece(struct sm_mentions *mentions, struct sm_piec
     return SYNCED_MEM_OK;
 }
 
-/* Lists the pieces that begin in a range, from the first one on, and adds their heads. Of a piece that is left out only one
- * cache line is read. */
+/* Lists the pieces that begin in a range, from the first one on, and adds their heads. Of a piece that is left out only
+ * one cache line is read. */
 static synced_mem_status list_range(struct sm_mentions *mentions, struct sm_piece *first, size_t end,
                                     struct synced_mem *object, enum sm_side side, struct sm_heads *heads)
 {

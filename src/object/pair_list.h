@@ -1,8 +1,8 @@
 /*
  * The pairs of one call. The caller's pairs are objects and views, which may be in parts. The list cuts each
- * target at the borders of its source, so that each pair of the list has one record on each side. It keeps these records
- * (object/piece.h) until sm_pair_list_end(). Other calls may cut them further while nothing is locked. So a call lists
- * the pairs again each time it has taken the locks. All functions need the locks, unless stated otherwise.
+ * target at the borders of its source, so that each pair of the list has one record on each side. It keeps these
+ * records (object/piece.h) until sm_pair_list_end(). Other calls may cut them further while nothing is locked. So a
+ * call lists the pairs again each time it has taken the locks. All functions need the locks, unless stated otherwise.
  */
 #ifndef SM_PAIR_LIST_H
 #define SM_PAIR_LIST_H

@@ -73,8 +73,8 @@ static synced_mem_status find_wait_of_release(struct sm_transaction *transaction
     return sm_find_wait_of_borrowed(mem, side, &transaction->waits);
 }
 
-/* Makes the contents arrive on the other side if this one has them. Then nothing is in flight on borrowed memory. Failed
- * work no longer touches borrowed memory, but contents that were to arrive are missing. */
+/* Makes the contents arrive on the other side if this one has them. Then nothing is in flight on borrowed memory.
+ * Failed work no longer touches borrowed memory, but contents that were to arrive are missing. */
 static synced_mem_status make_dispensable(struct sm_transaction *transaction, enum sm_side side)
 {
     synced_mem_status status;

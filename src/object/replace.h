@@ -9,8 +9,8 @@
  * failure nothing is given up. */
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side);
 
-/* Gives up the memory of both sides; the contents are zeros then. Blocks until the library's work on borrowed memory has
- * ended. On failure nothing is given up. */
+/* Gives up the memory of both sides; the contents are zeros then. Blocks until the library's work on borrowed memory
+ * has ended. On failure nothing is given up. */
 synced_mem_status sm_release_memory(struct synced_mem *mem);
 
 /* Replaces the object's copies by these, of which one is not NULL and which hold the current contents. Takes them over;

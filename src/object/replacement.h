@@ -1,7 +1,7 @@
 /*
- * Replacing a side's memory. New memory is obtained and filled while the old stays valid, across waits and unlocks. Then
- * it takes the place of the old memory at once. The transaction keeps it meanwhile, as its replacement. The callers are
- * renew.c, for read-only memory, and resize.c, for more room. All functions need the lock.
+ * Replacing a side's memory. New memory is obtained and filled while the old stays valid, across waits and unlocks.
+ * Then it takes the place of the old memory at once. The transaction keeps it meanwhile, as its replacement. The
+ * callers are renew.c, for read-only memory, and resize.c, for more room. All functions need the lock.
  */
 #ifndef SM_REPLACEMENT_H
 #define SM_REPLACEMENT_H

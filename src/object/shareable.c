@@ -45,7 +45,8 @@ static void withdraw_pointers(const struct synced_mem *mem, void *unused)
 }
 
 /* A signal handler may have forked while its thread was in a call, which goes on in the child. It may write the host
- * memory. Another thread may have held the lock. The end of a turn may have been in a wait for the calls of other threads. */
+ * memory. Another thread may have held the lock. The end of a turn may have been in a wait for the calls of other
+ * threads. */
 static void reopen_in_child(struct sm_sharing *sharing)
 {
     const struct sm_shared_memory *const memory = sharing->memory;
@@ -222,8 +223,8 @@ static synced_mem_status check_turn(const struct sm_sharing *sharing, enum sm_si
     return SYNCED_MEM_OK;
 }
 
-/* Streams are chosen by the object's device, so a receiver finds the device before. A call that may need the host's side
- * alone goes on without it. */
+/* Streams are chosen by the object's device, so a receiver finds the device before. A call that may need the host's
+ * side alone goes on without it. */
 static synced_mem_status find_device_for(struct sm_sharing *sharing, enum sm_side side)
 {
     const struct sm_detail first = sm_detail_get();

@@ -53,9 +53,9 @@ synced_mem_status sm_sharing_check_process(const struct sm_sharing *sharing);
 
 /* ---- The gate ---- */
 
-/* Begin and end a call that uses the contents of the side, or of any (SM_SIDES). Without effect on an object that is not
- * shareable. Calls nest. ERR_INVALID_STATE: the process has no turn, or one to read, which does not allow this call.
- * ERR_FORKED: the object is the parent process's. For the device's side also as sm_shareable_find_device(). */
+/* Begin and end a call that uses the contents of the side, or of any (SM_SIDES). Without effect on an object that is
+ * not shareable. Calls nest. ERR_INVALID_STATE: the process has no turn, or one to read, which does not allow this
+ * call. ERR_FORKED: the object is the parent process's. For the device's side also as sm_shareable_find_device(). */
 synced_mem_status sm_gate_pass(struct sm_sharing *sharing, enum sm_side side, enum sm_mode mode);
 void sm_gate_leave(struct sm_sharing *sharing);
 

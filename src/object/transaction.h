@@ -88,8 +88,8 @@ void sm_publish_joined(struct synced_mem *mem);
 void sm_unlock_last(struct synced_mem *owner);
 void sm_retire_detached(struct sm_transaction *transaction);
 
-/* Releases a record that a call has kept while nothing was locked (piece.h), with no lock held. Makes the root undivided
- * again if it has no views. */
+/* Releases a record that a call has kept while nothing was locked (piece.h), with no lock held. Makes the root
+ * undivided again if it has no views. */
 void sm_release_kept(struct sm_record *record);
 
 /* The steps for a record without a transaction, in a call that gives up no copies. sm_state_of() notes the state, after
