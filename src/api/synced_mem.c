@@ -27,7 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Calls without an object work on it. */
+/* Stands for the object in the failures of calls that have none. */
 static const char everything[] = "the memory of the library";
 
 /* ---- Facts ---- */

@@ -35,7 +35,7 @@ static inline synced_mem_status sm_find_move_wait(struct sm_record *record, enum
     const struct sm_copy *const host = side == SM_GPU ? from : to;
     const bool is_shared = sm_copy_is_shared(host);
     *staged = false;
-    if (side == SM_GPU || is_shared) /* the host may still copy the contents */
+    if (side == SM_GPU || is_shared) /* a copy thread may still write the source */
         SM_TRY(sm_waits_add(waits, sm_inflight_queueing(from, false)));
     if (is_shared)
         return SYNCED_MEM_OK;

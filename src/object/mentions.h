@@ -15,7 +15,7 @@ struct sm_mention {
     struct synced_mem *object; /* the caller's object that has it */
     unsigned place;            /* in the list */
     bool ready;                /* it moves, has two copies, its transfer is not staged, and the host need not wait */
-    bool moves;                /* its transfer is queued */
+    bool moves;                /* the call moves its contents */
     unsigned writes;           /* writes to the device copy when the head was set */
     /* Of a record that is kept while nothing is locked: the state before the call changed the head, and the size, as
      * views may cut the record. */
@@ -45,8 +45,8 @@ struct sm_mentions {
 /* Makes an empty list in memory of the caller's for room mentions. */
 void sm_mentions_begin(struct sm_mentions *mentions, struct sm_mention *given, size_t room);
 /* Takes lost contents out of the heads, and lists the records that a transfer of the objects to the side concerns. A
- * record is listed once for each object that has it. On failure some heads may have changed.
- * ERR_OUT_OF_HOST_MEMORY. */
+ * piece is listed for the first object that has it, and an undivided object each time that the caller names it. On
+ * failure some heads may have changed. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
                                    enum sm_side side);
 /* Keeps the first mention of each record. */

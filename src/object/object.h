@@ -53,7 +53,7 @@ enum sm_kind { SM_WHOLE, SM_VIEW, SM_PIECE };
  * An undivided object, and a view of 0 bytes, is described by its own record. A divided root keeps its memory in its
  * own record, and its pieces have the heads and the work in flight.
  *
- * Invariants, which sm_object_is_valid() checks when the lock is released. They hold for each record:
+ * Invariants of each record while the lock is free. sm_object_is_valid() checks them at the end of most calls:
  *
  *    head has the bit of a side        =>  copy[side] exists, and has room for size bytes
  *    copy[SM_GPU] exists               =>  device >= 0, and it is the copy's device

@@ -19,7 +19,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct batch {
     struct synced_mem *const *mems; /* as given */
@@ -185,7 +184,8 @@ static void release_records(struct batch *batch)
 
 /* ---- One object ---- */
 
-/* Rare work is not inlined, so that the loop over ready records keeps its values in registers. */
+/* Moves a record that is not ready, such as the only one of a call. It is not inlined, so that the loop over the ready
+ * records of a large call keeps its values in registers. */
 static __attribute__((noinline)) synced_mem_status queue_record_move(struct batch *batch, struct sm_record *record)
 {
     struct sm_transfer *const transfer = &batch->transfers[batch->queued];
@@ -207,8 +207,8 @@ static synced_mem_status check_object_move(struct batch *batch, size_t which, sy
                : sm_move_stream(batch->mems, batch->count, which, batch->side, handle, &batch->stream);
 }
 
-/* The stream comes after the arrival of contents that need no transfer. The fence is polled, so that a piece comes to
- * rest. Many pieces have the same one. */
+/* Makes the stream wait until contents that need no transfer have arrived. Polls the fence, because only a poll lets a
+ * piece come to rest, and once for all pieces that have the same one. */
 static synced_mem_status follow_record(struct batch *batch, struct sm_record *record)
 {
     struct sm_copy *const copy = sm_copy_of(record, batch->side);

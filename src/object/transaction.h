@@ -1,7 +1,7 @@
 /*
- * Transactions: the begin and end of every call on an object, and how it waits in between. A transaction holds the
- * object's lock from sm_enter() to sm_leave(). Each unlock publishes the pointers that the hot path may return. After a
- * failure the head is as it was at the beginning. Only transaction.c changes the head of a record.
+ * Transactions: the begin and end of a call on one object, and how it waits in between. Calls on several objects use the
+ * same steps with the locks of several.h. A transaction holds the object's lock from sm_enter() to sm_leave(). Each
+ * unlock publishes the pointers that the hot path may return. After a failure the head is as it was at the beginning.
  */
 #ifndef SM_TRANSACTION_H
 #define SM_TRANSACTION_H
@@ -129,7 +129,8 @@ void sm_detach_copy_of(struct sm_transaction *transaction, struct synced_mem *ow
 /* sm_leave() retires the copy, which belongs to no object. */
 void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy);
 
-/* Sets the head of a record. No other function changes it. A copy that loses the contents has none arriving either. */
+/* Sets the head of a record. No other function changes it, except where records are divided, cut or joined (piece.c). A
+ * copy that loses the contents has none arriving either. */
 void sm_set_head(struct sm_record *record, unsigned head);
 
 /* Releases and retakes the object's lock around work that must not run under it. The unlock publishes the pointers that
