@@ -48,16 +48,12 @@ static struct sm_copy **find_bins_of_size(struct cache *on, size_t bytes)
 
 /* Streams have consecutive numbers, so up to NUMBERED streams that became known one after another share no bin. A
  * stream's number stays the same while a copy refers to its record. */
-static unsigned choose_stream_bin(const struct sm_stream *stream)
-{
-    if (!stream || stream->kind == SM_STREAM_ANY || stream->kind == SM_STREAM_INTERNAL)
-        return 0;
-    return stream->kind == SM_STREAM_LEGACY ? 1 : 2 + stream->number % NUMBERED;
-}
-
 static struct sm_copy **find_bin_of_stream(struct cache *on, size_t bytes, const struct sm_stream *stream)
 {
-    return find_bins_of_size(on, bytes) + choose_stream_bin(stream);
+    struct sm_copy **const bins = find_bins_of_size(on, bytes);
+    if (!stream || stream->kind == SM_STREAM_ANY || stream->kind == SM_STREAM_INTERNAL)
+        return bins;
+    return bins + (stream->kind == SM_STREAM_LEGACY ? 1 : 2 + stream->number % NUMBERED);
 }
 
 /* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */
