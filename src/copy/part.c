@@ -8,11 +8,6 @@
 /* Gathered uses are compared with so many that were gathered before. */
 enum { MOST_COMPARED_USES = 8 };
 
-static bool is_of_stream(const struct sm_use *use)
-{
-    return use->by && use->by != sm_ended_use;
-}
-
 /* Returns a record of the same use; NULL: the system has no memory. */
 static struct sm_use *clone_use(struct sm_stream *by, struct sm_fence *fence)
 {
@@ -20,7 +15,7 @@ static struct sm_use *clone_use(struct sm_stream *by, struct sm_fence *fence)
     if (!use)
         return NULL;
     use->by = by;
-    if (is_of_stream(use))
+    if (sm_use_is_by_stream(use))
         sm_stream_hold(by);
     use->fence = fence ? sm_fence_hold(fence) : NULL;
     return use;
@@ -112,16 +107,11 @@ static bool are_uses_alike(const struct sm_use *one, const struct sm_use *other)
     return !one && !other;
 }
 
-static bool are_writes_alike(const struct sm_copy *one, const struct sm_copy *other)
-{
-    return one->write == other->write && one->writer == other->writer && one->writer_fence == other->writer_fence &&
-           one->arriving == other->arriving && (!one->write || one->write_is_covered == other->write_is_covered);
-}
-
 bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other)
 {
-    return are_writes_alike(one, other) && !one->untracked && !other->untracked &&
-           are_uses_alike(one->reads, other->reads);
+    return one->write == other->write && one->writer == other->writer && one->writer_fence == other->writer_fence &&
+           one->arriving == other->arriving && (!one->write || one->write_is_covered == other->write_is_covered) &&
+           !one->untracked && !other->untracked && are_uses_alike(one->reads, other->reads);
 }
 
 static void poll_fences(const struct sm_use *uses)
@@ -251,18 +241,14 @@ void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
     from->arriving = false;
 }
 
-static bool has_just_gathered(const struct sm_use *list, const struct sm_stream *by, const struct sm_fence *fence)
-{
-    int compared = 0;
-    while (list && compared++ < MOST_COMPARED_USES && (list->by != by || list->fence != fence))
-        list = list->next;
-    return list && compared <= MOST_COMPARED_USES;
-}
-
 /* Adds a use unless it is among the first of the list, where the neighbouring part has put it. */
 static bool gather_use(struct sm_use **list, struct sm_stream *by, struct sm_fence *fence)
 {
-    if (has_just_gathered(*list, by, fence))
+    const struct sm_use *each = *list;
+    int compared = 0;
+    while (each && compared++ < MOST_COMPARED_USES && (each->by != by || each->fence != fence))
+        each = each->next;
+    if (each && compared <= MOST_COMPARED_USES)
         return true;
     struct sm_use *const use = clone_use(by, fence);
     if (!use)
