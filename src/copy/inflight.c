@@ -391,23 +391,6 @@ void sm_inflight_put_back(struct sm_copy *copy, struct sm_use *use)
         prepend_use(&copy->reads, use);
 }
 
-/* The stream that was given the pointer last comes first, where the hot path finds it. */
-static void give_pointer_to_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream)
-{
-    struct sm_use **const link = find_use_link(copy, stream);
-    struct sm_use *use = *link;
-    if (use) {
-        *link = use->next;
-        replace_fence(&use->fence, NULL);
-        sm_inflight_unreserve(reserved);
-    } else {
-        poll_long_lists(copy, count_uses(copy->reads), count_uses(copy->covered));
-        use = reserved;
-        use->by = sm_stream_hold(stream);
-    }
-    prepend_use(&copy->reads, use);
-}
-
 /* Whoever waits for this open write waits for all work before it. */
 static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream)
 {
@@ -440,11 +423,23 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
     if (writing) {
         give_pointer_to_write(copy, stream);
         sm_inflight_unreserve(reserved);
-    } else {
-        if (copy->writer != stream)
-            sm_inflight_close(copy);
-        give_pointer_to_read(copy, reserved, stream);
+        return;
     }
+    if (copy->writer != stream)
+        sm_inflight_close(copy);
+    struct sm_use **const link = find_use_link(copy, stream);
+    struct sm_use *use = *link;
+    if (use) {
+        *link = use->next;
+        replace_fence(&use->fence, NULL);
+        sm_inflight_unreserve(reserved);
+    } else {
+        poll_long_lists(copy, count_uses(copy->reads), count_uses(copy->covered));
+        use = reserved;
+        use->by = sm_stream_hold(stream);
+    }
+    /* The stream that was given the pointer last comes first, where the hot path finds it. */
+    prepend_use(&copy->reads, use);
 }
 
 bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)
