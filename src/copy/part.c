@@ -21,7 +21,7 @@ static struct sm_use *clone_use(struct sm_stream *by, struct sm_fence *fence)
     return use;
 }
 
-/* Makes a list of the same uses, in their order. */
+/* Makes a list of the same uses, in their order. Returns false if the system has no memory for all of them. */
 static bool clone_uses(struct sm_use **list, const struct sm_use *uses)
 {
     for (; uses; uses = uses->next, list = &(*list)->next) {
@@ -47,19 +47,6 @@ static void copy_work(struct sm_copy *to, const struct sm_copy *from)
     to->given = from->given;
 }
 
-/* Returns false if the system has no memory for all of the uses. */
-static bool inherit_work(struct sm_copy *to, const struct sm_copy *from)
-{
-    copy_work(to, from);
-    if (to->write)
-        sm_fence_hold(to->write);
-    if (to->writer)
-        sm_stream_hold(to->writer);
-    if (to->writer_fence)
-        sm_fence_hold(to->writer_fence);
-    return clone_uses(&to->reads, from->reads) && clone_uses(&to->covered, from->covered);
-}
-
 struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t size)
 {
     struct sm_copy *const part = sm_copy_take_record(owner->device, (synced_mem_source)owner->source);
@@ -71,7 +58,14 @@ struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t 
     part->bytes = size;
     sm_part_take_pin(part, owner);
     atomic_store_explicit(&part->data, part->base, memory_order_relaxed);
-    if (inherit_work(part, owner))
+    copy_work(part, owner);
+    if (part->write)
+        sm_fence_hold(part->write);
+    if (part->writer)
+        sm_stream_hold(part->writer);
+    if (part->writer_fence)
+        sm_fence_hold(part->writer_fence);
+    if (clone_uses(&part->reads, owner->reads) && clone_uses(&part->covered, owner->covered))
         return part;
     sm_part_give(part);
     return NULL;
