@@ -357,12 +357,6 @@ static void drop_work(struct sm_host_work *work)
 
 /* ---- Cancelling ---- */
 
-/* Returns NULL for the fence of other work. */
-static struct job *find_job_of_fence(const struct sm_fence *fence)
-{
-    return fence && fence->work && fence->work->finish == finish_work ? get_job_of_work(fence->work) : NULL;
-}
-
 static bool end_unbegun_job(struct job *job)
 {
     pthread_mutex_lock(&job->lock);
@@ -375,8 +369,10 @@ static bool end_unbegun_job(struct job *job)
 /* Earlier work on a push's device copy is on the internal stream, and no longer entered. So the fence stands for it. */
 void sm_staged_cancel(struct sm_fence *arrival)
 {
-    struct job *const job = find_job_of_fence(arrival);
-    if (!job || sm_staged_goes_on() || !end_unbegun_job(job))
+    if (!arrival || !arrival->work || arrival->work->finish != finish_work)
+        return;
+    struct job *const job = get_job_of_work(arrival->work);
+    if (sm_staged_goes_on() || !end_unbegun_job(job))
         return;
     if (!job->up)
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
