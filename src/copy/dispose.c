@@ -131,12 +131,12 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 {
     if (copy->source == SYNCED_MEM_SOURCE_BORROWED || !copy->streamless)
         return SYNCED_MEM_OK;
+    synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     struct sm_use *const use = sm_inflight_reserve();
-    if (!use)
-        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    /* Enters a streamless use and ends it, together with one that is open. */
-    sm_inflight_given(copy, use, sm_stream_any(copy->device), false);
-    const synced_mem_status status = sm_inflight_end(copy, sm_stream_any(copy->device));
+    if (use) { /* it is ended together with a streamless use that is open */
+        sm_inflight_given(copy, use, sm_stream_any(copy->device), false);
+        status = sm_inflight_end(copy, sm_stream_any(copy->device));
+    }
     if (status == SYNCED_MEM_OK)
         copy->streamless = false;
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
