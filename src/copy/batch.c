@@ -49,16 +49,6 @@ synced_mem_status sm_batch_make_way(struct sm_batch *batch, const struct sm_stre
     return SYNCED_MEM_OK;
 }
 
-static void count_transfers(const struct sm_batch *batch)
-{
-    const bool up = batch->direction == SM_H2D;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < batch->count; i++)
-        bytes += batch->sizes[i];
-    sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, batch->count);
-    sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, bytes);
-}
-
 void sm_batch_empty(struct sm_batch *batch)
 {
     batch->count = 0;
@@ -70,10 +60,16 @@ synced_mem_status sm_batch_send(struct sm_batch *batch, const struct sm_stream *
 {
     if (batch->count == 0)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_copy_batch(stream->device, batch->to, batch->from, batch->sizes,
-                                                          batch->count, batch->direction == SM_H2D, stream->handle);
-    if (status == SYNCED_MEM_OK)
-        count_transfers(batch);
+    const bool up = batch->direction == SM_H2D;
+    const synced_mem_status status =
+        sm_device_copy_batch(stream->device, batch->to, batch->from, batch->sizes, batch->count, up, stream->handle);
+    if (status == SYNCED_MEM_OK) {
+        uint64_t bytes = 0;
+        for (size_t i = 0; i < batch->count; i++)
+            bytes += batch->sizes[i];
+        sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, batch->count);
+        sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, bytes);
+    }
     sm_batch_empty(batch);
     return status;
 }

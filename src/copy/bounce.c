@@ -109,17 +109,6 @@ static void append_buffer(struct sm_bounce *bounce)
     atomic_fetch_add_explicit(&used.count, 1, memory_order_relaxed);
 }
 
-static struct sm_bounce *promote_second(const struct sm_bounce *first)
-{
-    struct sm_bounce *const second = first->next;
-    if (!second)
-        return first->other;
-    second->last = first->last;
-    second->other = first->other;
-    second->listed_at = first->listed_at;
-    return second;
-}
-
 static struct sm_bounce *take_ended_buffers(void)
 {
     struct sm_bounce *ended = NULL;
@@ -130,7 +119,13 @@ static struct sm_bounce *take_ended_buffers(void)
             link = &first->other;
             continue;
         }
-        *link = promote_second(first);
+        struct sm_bounce *const second = first->next;
+        if (second) {
+            second->last = first->last;
+            second->other = first->other;
+            second->listed_at = first->listed_at;
+        }
+        *link = second ? second : first->other;
         first->next = ended;
         ended = first;
         atomic_fetch_sub_explicit(&used.count, 1, memory_order_relaxed);
@@ -147,10 +142,14 @@ struct fence_set {
     struct sm_fence *fences[MOST_STREAMS]; /* of the first or the last buffer of each stream, held */
 };
 
-/* Fills in the fences. Returns when the last of these streams was listed. */
-static uint64_t hold_fences(struct fence_set *fence_set, bool lasts)
+/* ---- Functions for other files ---- */
+
+/* Locks the list and fills in the fences. Returns when the last of these streams was listed. */
+static uint64_t lock_and_hold_fences(struct fence_set *fence_set, bool lasts)
 {
     uint64_t last = fence_set->up_to;
+    sm_lock(&used.lock);
+    forget_parent_buffers();
     fence_set->count = 0;
     fence_set->buffers = atomic_load_explicit(&used.count, memory_order_relaxed);
     for (const struct sm_bounce *first = used.first; first && fence_set->count < MOST_STREAMS; first = first->other) {
@@ -159,10 +158,9 @@ static uint64_t hold_fences(struct fence_set *fence_set, bool lasts)
         last = first->listed_at;
         fence_set->fences[fence_set->count++] = sm_fence_hold(lasts ? first->last->fence : first->fence);
     }
+    sm_unlock(&used.lock);
     return fence_set->count == MOST_STREAMS ? last : fence_set->up_to;
 }
-
-/* ---- Functions for other files ---- */
 
 void sm_bounce_give(struct sm_bounce *bounce, struct sm_fence *fence)
 {
@@ -175,16 +173,6 @@ void sm_bounce_give(struct sm_bounce *bounce, struct sm_fence *fence)
     forget_parent_buffers();
     append_buffer(bounce);
     sm_unlock(&used.lock);
-}
-
-/* Polls or waits for the fence, and drops it. Work on a lost device has ended. */
-static synced_mem_status poll_or_wait_fence(struct sm_fence *fence, bool wait, bool *any_ended)
-{
-    const synced_mem_status waited = wait ? sm_fence_wait(fence) : SYNCED_MEM_OK;
-    const bool ended = !sm_fence_pending(fence);
-    *any_ended = *any_ended || ended;
-    sm_fence_drop(fence);
-    return ended ? SYNCED_MEM_OK : waited;
 }
 
 static void free_ended_buffers(void)
@@ -201,22 +189,18 @@ static void free_ended_buffers(void)
     sm_hands_empty(true);
 }
 
-static uint64_t lock_and_hold_fences(struct fence_set *fence_set, bool lasts)
-{
-    sm_lock(&used.lock);
-    forget_parent_buffers();
-    const uint64_t last = hold_fences(fence_set, lasts);
-    sm_unlock(&used.lock);
-    return last;
-}
-
+/* Polls or waits for the fences, and drops them. Returns whether any work has ended. Work on a lost device has. */
 static bool poll_or_wait_fences(const struct fence_set *fence_set, bool wait, struct sm_outcome *first)
 {
     bool any = false;
     for (unsigned i = 0; i < fence_set->count; i++) {
-        const synced_mem_status status = poll_or_wait_fence(fence_set->fences[i], wait, &any);
+        struct sm_fence *const fence = fence_set->fences[i];
+        const synced_mem_status waited = wait ? sm_fence_wait(fence) : SYNCED_MEM_OK;
+        const bool ended = !sm_fence_pending(fence);
+        any = any || ended;
+        sm_fence_drop(fence);
         if (first && first->status == SYNCED_MEM_OK)
-            sm_outcome_set(first, status);
+            sm_outcome_set(first, ended ? SYNCED_MEM_OK : waited);
     }
     return any;
 }
@@ -256,20 +240,15 @@ static void free_all_ended_buffers(void)
     }
 }
 
-static bool count_bytes_in_or_reap(size_t bytes)
-{
-    if (count_bytes_in(bytes))
-        return true;
-    free_all_ended_buffers();
-    return count_bytes_in(bytes);
-}
-
 struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
 {
     struct sm_pinned memory;
     const size_t bytes = round_to_alignment(size) + sizeof(struct sm_bounce);
-    if (!count_bytes_in_or_reap(bytes))
-        return NULL;
+    if (!count_bytes_in(bytes)) {
+        free_all_ended_buffers();
+        if (!count_bytes_in(bytes))
+            return NULL;
+    }
     if (sm_host_pool_alloc(device, bytes, &memory) != SYNCED_MEM_OK) {
         count_bytes_out(bytes);
         return NULL;

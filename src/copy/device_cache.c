@@ -48,16 +48,12 @@ static struct sm_copy **find_bins_of_size(struct cache *on, size_t bytes)
 
 /* Streams have consecutive numbers, so up to NUMBERED streams that became known one after another share no bin. A
  * stream's number stays the same while a copy refers to its record. */
-static unsigned choose_stream_bin(const struct sm_stream *stream)
-{
-    if (!stream || stream->kind == SM_STREAM_ANY || stream->kind == SM_STREAM_INTERNAL)
-        return 0;
-    return stream->kind == SM_STREAM_LEGACY ? 1 : 2 + stream->number % NUMBERED;
-}
-
 static struct sm_copy **find_bin_of_stream(struct cache *on, size_t bytes, const struct sm_stream *stream)
 {
-    return find_bins_of_size(on, bytes) + choose_stream_bin(stream);
+    struct sm_copy **const bins = find_bins_of_size(on, bytes);
+    if (!stream || stream->kind == SM_STREAM_ANY || stream->kind == SM_STREAM_INTERNAL)
+        return bins;
+    return bins + (stream->kind == SM_STREAM_LEGACY ? 1 : 2 + stream->number % NUMBERED);
 }
 
 /* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */
@@ -131,15 +127,6 @@ static void enforce_cache_limit(struct cache *on, struct sm_copy **gone)
         prepend_copy(gone, take_oldest_copy(on));
 }
 
-/* Takes the stream's own copy that was retired last. */
-static struct sm_copy *take_own_copy(struct cache *on, const struct sm_stream *stream, size_t bytes)
-{
-    struct sm_copy **link = find_bin_of_stream(on, bytes, stream);
-    while (*link && ((*link)->bytes != bytes || get_last_stream(*link) != stream))
-        link = &(*link)->next;
-    return *link ? unlink_copy(on, link) : NULL;
-}
-
 /* Takes a copy of any stream, the one that this stream retired first. The streams take turns. Otherwise memory that is
  * in use for long would hide the rest. */
 static struct sm_copy *take_any_copy(struct cache *on, size_t bytes)
@@ -154,10 +141,13 @@ static struct sm_copy *take_any_copy(struct cache *on, size_t bytes)
     return found ? unlink_copy(on, found) : NULL;
 }
 
+/* Takes the stream's own copy that was retired last, else one of any stream. */
 static struct sm_copy *take_copy_of_size(struct cache *on, const struct sm_stream *stream, size_t bytes)
 {
-    struct sm_copy *const own = take_own_copy(on, stream, bytes);
-    return own ? own : take_any_copy(on, bytes);
+    struct sm_copy **link = find_bin_of_stream(on, bytes, stream);
+    while (*link && ((*link)->bytes != bytes || get_last_stream(*link) != stream))
+        link = &(*link)->next;
+    return *link ? unlink_copy(on, link) : take_any_copy(on, bytes);
 }
 
 /* ---- Functions for other files ---- */

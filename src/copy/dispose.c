@@ -30,12 +30,6 @@ static bool is_copy_idle(struct sm_copy *copy, const struct sm_fence **pending, 
     return true;
 }
 
-/* Returns whether threads of the library have yet to queue work on the copy. Until then no stream can wait for it. */
-static bool is_copy_queueing(const struct sm_copy *copy)
-{
-    return sm_inflight_queueing(copy, true) != NULL;
-}
-
 static void quarantine_memory(struct sm_copy *copy)
 {
     sm_guard_forget(copy);
@@ -131,23 +125,18 @@ synced_mem_status sm_copy_order_streamless(const struct sm_copy *copy, struct sm
     return sm_stream_wait_for_any(stream, copy->device);
 }
 
-/* Enters a streamless use and ends it, together with one that is open. */
-static synced_mem_status end_streamless_use(struct sm_copy *copy)
-{
-    struct sm_use *const use = copy->streamless ? sm_inflight_reserve() : NULL;
-    if (!use)
-        return copy->streamless ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK;
-    sm_inflight_given(copy, use, sm_stream_any(copy->device), false);
-    return sm_inflight_end(copy, sm_stream_any(copy->device));
-}
-
 /* Borrowed memory is handed back without this, as the caller knows which kernels it has launched. On a lost device no
  * kernel runs. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 {
-    if (copy->source == SYNCED_MEM_SOURCE_BORROWED)
+    if (copy->source == SYNCED_MEM_SOURCE_BORROWED || !copy->streamless)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = end_streamless_use(copy);
+    synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    struct sm_use *const use = sm_inflight_reserve();
+    if (use) { /* it is ended together with a streamless use that is open */
+        sm_inflight_given(copy, use, sm_stream_any(copy->device), false);
+        status = sm_inflight_end(copy, sm_stream_any(copy->device));
+    }
     if (status == SYNCED_MEM_OK)
         copy->streamless = false;
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
@@ -172,7 +161,8 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_f
         *status = sm_copy_end_streamless(copy);
     if (*status != SYNCED_MEM_OK)
         return false;
-    if (!copy->untracked && !must_be_idle(copy) && is_copy_queueing(copy))
+    /* No stream can wait for work that threads of the library have yet to queue. */
+    if (!copy->untracked && !must_be_idle(copy) && sm_inflight_queueing(copy, true))
         return false;
     if (!copy->untracked && must_be_idle(copy) && !is_copy_idle(copy, pending, status))
         return false;

@@ -25,17 +25,11 @@ static synced_mem_status free_on_internal(struct sm_copy *copy)
     return status == SYNCED_MEM_OK ? sm_device_free(copy->device, copy->base, internal->handle) : status;
 }
 
-static synced_mem_status free_on_its_stream(struct sm_copy *copy, bool *freed)
-{
-    struct sm_stream *const stream = sm_device_frees_in_order(copy->device) ? sm_inflight_only_stream(copy) : NULL;
-    *freed = false;
-    return stream ? sm_stream_free(stream, copy->base, freed) : SYNCED_MEM_OK;
-}
-
 synced_mem_status sm_free_device(struct sm_copy *copy)
 {
-    bool freed;
-    synced_mem_status status = free_on_its_stream(copy, &freed);
+    struct sm_stream *const only = sm_device_frees_in_order(copy->device) ? sm_inflight_only_stream(copy) : NULL;
+    bool freed = false;
+    synced_mem_status status = only ? sm_stream_free(only, copy->base, &freed) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && !freed)
         status = free_on_internal(copy);
     if ((status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST) && !copy->is_cached)

@@ -26,21 +26,18 @@ static struct host_transfer *get_transfer_of(struct sm_fence *fence)
     return (struct host_transfer *)(void *)((char *)fence - offsetof(struct host_transfer, fence));
 }
 
-static void move_range(const struct sm_host_range *range)
-{
-    if (range->from)
-        memcpy(range->to, range->from, range->size);
-    else
-        memset(range->to, 0, range->size);
-}
-
 /* A fork waits while the thread is inside, as it does for a thread that holds an object's lock. */
 static void move_ranges_once(struct host_transfer *transfer)
 {
     sm_process_enter();
     if (!atomic_flag_test_and_set(&transfer->is_taken)) {
-        for (size_t i = 0; i < transfer->count; i++)
-            move_range(&transfer->ranges[i]);
+        for (size_t i = 0; i < transfer->count; i++) {
+            const struct sm_host_range *const range = &transfer->ranges[i];
+            if (range->from)
+                memcpy(range->to, range->from, range->size);
+            else
+                memset(range->to, 0, range->size);
+        }
         sm_fence_close(&transfer->fence, SM_FENCE_DONE, false);
         sm_events_add(&transfer->ended);
     }

@@ -62,25 +62,20 @@ static void drop_writer(struct sm_copy *copy)
     copy->writer = NULL;
 }
 
-/* Makes the covered work count again: nobody can wait for the open write that came after it. */
-static void uncover_work(struct sm_copy *copy)
-{
-    copy->write_is_covered = false;
-    while (copy->covered) {
-        struct sm_use *const use = copy->covered;
-        copy->covered = use->next;
-        prepend_use(&copy->reads, use);
-    }
-}
-
 static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_stream *by)
 {
     if (!copy->writer || copy->writer == by || copy->writer_fence)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_stream_end_use(copy->writer, &copy->writer_fence);
-    if (untrack_if_vanished(copy, status)) {
-        drop_writer(copy);
-        uncover_work(copy);
+    if (!untrack_if_vanished(copy, status))
+        return status;
+    drop_writer(copy);
+    /* The covered work counts again: nobody can wait for the open write that came after it. */
+    copy->write_is_covered = false;
+    while (copy->covered) {
+        struct sm_use *const use = copy->covered;
+        copy->covered = use->next;
+        prepend_use(&copy->reads, use);
     }
     return status;
 }
@@ -169,19 +164,6 @@ static synced_mem_status make_stream_wait_for_reads(const struct sm_copy *copy, 
     return status;
 }
 
-/* A stream that may write was made to wait for the write when it was given the pointer. So was one that may read. */
-static bool has_waited_for_write(const struct sm_copy *copy, const struct sm_stream *stream)
-{
-    return (sm_inflight_has(copy, stream, true) && !copy->arriving) || sm_inflight_has(copy, stream, false);
-}
-
-/* Returns whether an access waits only for a transfer to the copy, and the transfer is on the stream itself. */
-static bool is_only_write_on(const struct sm_copy *copy, const struct sm_stream *stream)
-{
-    return !copy->writer && !copy->writer_fence && !copy->reads && copy->write &&
-           copy->write->stream == stream->serial && sm_fence_state(copy->write) == SM_FENCE_PENDING;
-}
-
 static __attribute__((noinline)) synced_mem_status order_behind_work(struct sm_copy *copy, bool conflicting,
                                                                      struct sm_stream *stream)
 {
@@ -200,16 +182,18 @@ static __attribute__((noinline)) synced_mem_status order_behind_work(struct sm_c
 
 synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
 {
-    if (sm_inflight_is_none(copy) || is_only_write_on(copy, stream))
+    if (sm_inflight_is_none(copy))
         return SYNCED_MEM_OK;
-    if (!conflicting && has_waited_for_write(copy, stream))
+    /* The access waits only for a transfer to the copy, and the transfer is on the stream itself. */
+    if (!copy->writer && !copy->writer_fence && !copy->reads && copy->write && copy->write->stream == stream->serial &&
+        sm_fence_state(copy->write) == SM_FENCE_PENDING)
+        return SYNCED_MEM_OK;
+    /* A stream that may write was made to wait for the write when it was given the pointer. So was one that may
+     * read. */
+    if (!conflicting &&
+        ((sm_inflight_has(copy, stream, true) && !copy->arriving) || sm_inflight_has(copy, stream, false)))
         return SYNCED_MEM_OK;
     return order_behind_work(copy, conflicting, stream);
-}
-
-static bool is_by_other_stream(const struct sm_use *use, const struct sm_stream *stream)
-{
-    return sm_use_is_by_stream(use) && use->by != stream;
 }
 
 static bool is_stream_behind(const struct sm_stream *stream, struct sm_fence *fence)
@@ -226,7 +210,7 @@ struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy)
     bool only = (copy->write_is_covered || is_stream_behind(stream, copy->write)) &&
                 is_stream_behind(stream, copy->writer_fence);
     for (const struct sm_use *use = copy->reads; use && only; use = use->next)
-        only = !is_by_other_stream(use, stream) && is_stream_behind(stream, use->fence);
+        only = (!sm_use_is_by_stream(use) || use->by == stream) && is_stream_behind(stream, use->fence);
     return only ? stream : NULL;
 }
 
@@ -321,13 +305,6 @@ static unsigned remove_earlier_uses(struct sm_use **list, const struct sm_stream
     return others;
 }
 
-static void free_earlier_uses(struct sm_copy *copy, const struct sm_fence *than)
-{
-    struct sm_use *earlier = NULL;
-    (void)remove_earlier_uses(&copy->reads, sm_ended_use, than, &earlier);
-    sm_uses_free(earlier);
-}
-
 /* Polls the uses of a list and forgets those that are over. It also ends open uses of streams that get no more work.
  * Nothing else polls them. */
 static void poll_uses(struct sm_copy *copy, struct sm_use *list)
@@ -414,23 +391,6 @@ void sm_inflight_put_back(struct sm_copy *copy, struct sm_use *use)
         prepend_use(&copy->reads, use);
 }
 
-/* The stream that was given the pointer last comes first, where the hot path finds it. */
-static void give_pointer_to_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream)
-{
-    struct sm_use **const link = find_use_link(copy, stream);
-    struct sm_use *use = *link;
-    if (use) {
-        *link = use->next;
-        replace_fence(&use->fence, NULL);
-        sm_inflight_unreserve(reserved);
-    } else {
-        poll_long_lists(copy, count_uses(copy->reads), count_uses(copy->covered));
-        use = reserved;
-        use->by = sm_stream_hold(stream);
-    }
-    prepend_use(&copy->reads, use);
-}
-
 /* Whoever waits for this open write waits for all work before it. */
 static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream)
 {
@@ -463,11 +423,23 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
     if (writing) {
         give_pointer_to_write(copy, stream);
         sm_inflight_unreserve(reserved);
-    } else {
-        if (copy->writer != stream)
-            sm_inflight_close(copy);
-        give_pointer_to_read(copy, reserved, stream);
+        return;
     }
+    if (copy->writer != stream)
+        sm_inflight_close(copy);
+    struct sm_use **const link = find_use_link(copy, stream);
+    struct sm_use *use = *link;
+    if (use) {
+        *link = use->next;
+        replace_fence(&use->fence, NULL);
+        sm_inflight_unreserve(reserved);
+    } else {
+        poll_long_lists(copy, count_uses(copy->reads), count_uses(copy->covered));
+        use = reserved;
+        use->by = sm_stream_hold(stream);
+    }
+    /* The stream that was given the pointer last comes first, where the hot path finds it. */
+    prepend_use(&copy->reads, use);
 }
 
 bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)
@@ -498,7 +470,9 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
     if (copy->writer == stream)
         drop_writer(copy);
     if (use) {
-        free_earlier_uses(copy, use->fence);
+        struct sm_use *earlier = NULL;
+        (void)remove_earlier_uses(&copy->reads, sm_ended_use, use->fence, &earlier);
+        sm_uses_free(earlier);
         sm_stream_drop(use->by);
         use->by = sm_ended_use;
     }

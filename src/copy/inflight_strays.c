@@ -10,14 +10,9 @@ void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_
         copy->untracked = (unsigned char)how;
 }
 
-static bool is_stray(const struct sm_fence *fence)
-{
-    return fence && sm_fence_state(fence) == SM_FENCE_LOST && atomic_load_explicit(&fence->stray, memory_order_relaxed);
-}
-
 void sm_inflight_note_stray(struct sm_copy *copy, const struct sm_fence *fence, enum sm_untracked how)
 {
-    if (is_stray(fence))
+    if (fence && sm_fence_state(fence) == SM_FENCE_LOST && atomic_load_explicit(&fence->stray, memory_order_relaxed))
         sm_inflight_untrack(copy, how, NULL);
 }
 

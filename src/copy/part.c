@@ -8,11 +8,6 @@
 /* Gathered uses are compared with so many that were gathered before. */
 enum { MOST_COMPARED_USES = 8 };
 
-static bool is_of_stream(const struct sm_use *use)
-{
-    return use->by && use->by != sm_ended_use;
-}
-
 /* Returns a record of the same use; NULL: the system has no memory. */
 static struct sm_use *clone_use(struct sm_stream *by, struct sm_fence *fence)
 {
@@ -20,13 +15,13 @@ static struct sm_use *clone_use(struct sm_stream *by, struct sm_fence *fence)
     if (!use)
         return NULL;
     use->by = by;
-    if (is_of_stream(use))
+    if (sm_use_is_by_stream(use))
         sm_stream_hold(by);
     use->fence = fence ? sm_fence_hold(fence) : NULL;
     return use;
 }
 
-/* Makes a list of the same uses, in their order. */
+/* Makes a list of the same uses, in their order. Returns false if the system has no memory for all of them. */
 static bool clone_uses(struct sm_use **list, const struct sm_use *uses)
 {
     for (; uses; uses = uses->next, list = &(*list)->next) {
@@ -52,19 +47,6 @@ static void copy_work(struct sm_copy *to, const struct sm_copy *from)
     to->given = from->given;
 }
 
-/* Returns false if the system has no memory for all of the uses. */
-static bool inherit_work(struct sm_copy *to, const struct sm_copy *from)
-{
-    copy_work(to, from);
-    if (to->write)
-        sm_fence_hold(to->write);
-    if (to->writer)
-        sm_stream_hold(to->writer);
-    if (to->writer_fence)
-        sm_fence_hold(to->writer_fence);
-    return clone_uses(&to->reads, from->reads) && clone_uses(&to->covered, from->covered);
-}
-
 struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t size)
 {
     struct sm_copy *const part = sm_copy_take_record(owner->device, (synced_mem_source)owner->source);
@@ -76,7 +58,14 @@ struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t 
     part->bytes = size;
     sm_part_take_pin(part, owner);
     atomic_store_explicit(&part->data, part->base, memory_order_relaxed);
-    if (inherit_work(part, owner))
+    copy_work(part, owner);
+    if (part->write)
+        sm_fence_hold(part->write);
+    if (part->writer)
+        sm_stream_hold(part->writer);
+    if (part->writer_fence)
+        sm_fence_hold(part->writer_fence);
+    if (clone_uses(&part->reads, owner->reads) && clone_uses(&part->covered, owner->covered))
         return part;
     sm_part_give(part);
     return NULL;
@@ -112,16 +101,11 @@ static bool are_uses_alike(const struct sm_use *one, const struct sm_use *other)
     return !one && !other;
 }
 
-static bool are_writes_alike(const struct sm_copy *one, const struct sm_copy *other)
-{
-    return one->write == other->write && one->writer == other->writer && one->writer_fence == other->writer_fence &&
-           one->arriving == other->arriving && (!one->write || one->write_is_covered == other->write_is_covered);
-}
-
 bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other)
 {
-    return are_writes_alike(one, other) && !one->untracked && !other->untracked &&
-           are_uses_alike(one->reads, other->reads);
+    return one->write == other->write && one->writer == other->writer && one->writer_fence == other->writer_fence &&
+           one->arriving == other->arriving && (!one->write || one->write_is_covered == other->write_is_covered) &&
+           !one->untracked && !other->untracked && are_uses_alike(one->reads, other->reads);
 }
 
 static void poll_fences(const struct sm_use *uses)
@@ -251,18 +235,14 @@ void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
     from->arriving = false;
 }
 
-static bool has_just_gathered(const struct sm_use *list, const struct sm_stream *by, const struct sm_fence *fence)
-{
-    int compared = 0;
-    while (list && compared++ < MOST_COMPARED_USES && (list->by != by || list->fence != fence))
-        list = list->next;
-    return list && compared <= MOST_COMPARED_USES;
-}
-
 /* Adds a use unless it is among the first of the list, where the neighbouring part has put it. */
 static bool gather_use(struct sm_use **list, struct sm_stream *by, struct sm_fence *fence)
 {
-    if (has_just_gathered(*list, by, fence))
+    const struct sm_use *each = *list;
+    int compared = 0;
+    while (each && compared++ < MOST_COMPARED_USES && (each->by != by || each->fence != fence))
+        each = each->next;
+    if (each && compared <= MOST_COMPARED_USES)
         return true;
     struct sm_use *const use = clone_use(by, fence);
     if (!use)

@@ -82,7 +82,8 @@ static synced_mem_status query_runtime(struct sm_copy *copy, int device)
 
 enum relation { APART, PARTIAL, WITHIN };
 
-/* A range that is just changing, or that a transfer to this copy may not write, counts as one that contains no memory. */
+/* A range that is just changing, or that a transfer to this copy may not write, counts as one that contains no
+ * memory. */
 static enum relation compare_ranges(const struct sm_copy *copy, const struct sm_registration *at)
 {
     const char *const first = sm_copy_data(copy);
@@ -107,13 +108,6 @@ static enum relation find_registration(const struct sm_copy *copy, struct sm_reg
     return relation;
 }
 
-static void add_registration(struct sm_registration *registration)
-{
-    registration->next = registrations.first;
-    registrations.first = registration;
-    atomic_fetch_add_explicit(&registrations.count, 1, memory_order_relaxed);
-}
-
 static void remove_registration(struct sm_registration *registration)
 {
     struct sm_registration **link = &registrations.first;
@@ -123,30 +117,14 @@ static void remove_registration(struct sm_registration *registration)
     atomic_fetch_sub_explicit(&registrations.count, 1, memory_order_relaxed);
 }
 
-/* Returns a range that no copy holds, marked as changing. NULL: there is none. */
-static struct sm_registration *pick_unused_registration(void)
-{
-    struct sm_registration *at = registrations.first;
-    while (at && (at->holders > 0 || at->changing))
-        at = at->next;
-    if (at)
-        at->changing = true;
-    return at;
-}
-
 /* ---- The query ---- */
-
-static bool is_any_registered(void)
-{
-    return atomic_load_explicit(&registrations.count, memory_order_relaxed) > 0;
-}
 
 /* Takes the share that the copy lacks. Another object may have page-locked the memory after this copy came. */
 static void share_registration(struct sm_copy *copy)
 {
     struct sm_registration *found = NULL;
     enum relation relation = APART;
-    if (is_any_registered()) {
+    if (atomic_load_explicit(&registrations.count, memory_order_relaxed) > 0) {
         sm_lock(&registrations.lock);
         relation = find_registration(copy, &found);
         if (found)
@@ -183,7 +161,9 @@ static struct sm_registration *begin_registration(const struct sm_copy *copy, in
     *made = (struct sm_registration){
         .data = sm_copy_data(copy), .bytes = copy->bytes, .device = device, .holders = 1, .changing = true};
     sm_lock(&registrations.lock);
-    add_registration(made);
+    made->next = registrations.first;
+    registrations.first = made;
+    atomic_fetch_add_explicit(&registrations.count, 1, memory_order_relaxed);
     sm_unlock(&registrations.lock);
     return made;
 }
@@ -249,10 +229,15 @@ static void unregister_memory(struct sm_registration *registration)
     free(registration);
 }
 
+/* Returns a range that no copy holds, marked as changing. NULL: there is none. */
 static struct sm_registration *lock_and_pick_unused(void)
 {
     sm_lock(&registrations.lock);
-    struct sm_registration *const unused = pick_unused_registration();
+    struct sm_registration *unused = registrations.first;
+    while (unused && (unused->holders > 0 || unused->changing))
+        unused = unused->next;
+    if (unused)
+        unused->changing = true;
     sm_unlock(&registrations.lock);
     return unused;
 }

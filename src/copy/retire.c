@@ -21,23 +21,17 @@ static struct sm_copy *keep_in_cache(struct sm_copy *copy)
     return sm_device_cache_keep(copy);
 }
 
-static synced_mem_status retire_copy(struct sm_copy *copy)
-{
-    const struct sm_fence *pending;
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, true, &pending, &status))
-        sm_copy_give_record(copy);
-    else
-        sm_retired_add(copy);
-    return status;
-}
-
 /* Retires each copy of a list. Stores the first failure. first is NULL: failures are ignored. */
 static void retire_copies(struct sm_copy *copy, struct sm_outcome *first)
 {
     while (copy) {
         struct sm_copy *const next = copy->next;
-        const synced_mem_status status = retire_copy(copy);
+        const struct sm_fence *pending;
+        synced_mem_status status = SYNCED_MEM_OK;
+        if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, true, &pending, &status))
+            sm_copy_give_record(copy);
+        else
+            sm_retired_add(copy);
         if (first && first->status == SYNCED_MEM_OK)
             sm_outcome_set(first, status);
         copy = next;

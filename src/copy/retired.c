@@ -46,20 +46,6 @@ static void forget_parent_copies(void)
     retired.generation = sm_process_generation();
 }
 
-static void append_copy(struct sm_copy *copy)
-{
-    copy->next = NULL;
-    copy->in_hand = false;
-    copy->retired_at = ++retired.times;
-    if (get_first_retired())
-        retired.last->next = copy;
-    else
-        set_first_retired(copy);
-    retired.last = copy;
-    retired.count++;
-    sm_count_up(SM_COUNT_retired, 1);
-}
-
 /* Removes the copy from the list. Copies whose work has ended are mostly among the first. */
 static void remove_copy(const struct sm_copy *copy)
 {
@@ -76,15 +62,11 @@ static void remove_copy(const struct sm_copy *copy)
     sm_count_down(SM_COUNT_retired, 1);
 }
 
-static bool is_given_to_caller(const struct sm_copy *copy)
-{
-    return copy->source == SYNCED_MEM_SOURCE_ADOPTED || copy->source == SYNCED_MEM_SOURCE_ALLOCATOR;
-}
-
 /* A callback does not run another one: all that are due would be on one stack. */
 bool sm_retired_is_for_later(const struct sm_copy *copy)
 {
-    return sm_callback_runs() && is_given_to_caller(copy);
+    return sm_callback_runs() &&
+           (copy->source == SYNCED_MEM_SOURCE_ADOPTED || copy->source == SYNCED_MEM_SOURCE_ALLOCATOR);
 }
 
 /* ---- Into it, and out of it ---- */
@@ -96,7 +78,16 @@ void sm_retired_add(struct sm_copy *copy)
 {
     sm_lock(&retired.lock);
     forget_parent_copies();
-    append_copy(copy);
+    copy->next = NULL;
+    copy->in_hand = false;
+    copy->retired_at = ++retired.times;
+    if (get_first_retired())
+        retired.last->next = copy;
+    else
+        set_first_retired(copy);
+    retired.last = copy;
+    retired.count++;
+    sm_count_up(SM_COUNT_retired, 1);
     sm_unlock(&retired.lock);
     retired_by_callbacks += sm_callback_runs();
 }
@@ -214,23 +205,18 @@ static void try_copies(struct pass *pass)
     sm_pending_end(&pass->pending);
 }
 
-static uint64_t count_times(void)
-{
-    sm_lock(&retired.lock);
-    const uint64_t times = retired.times;
-    sm_unlock(&retired.lock);
-    return times;
-}
-
 /* Waits for the work on each copy. A copy whose wait fails stays, and the pass over it counts as passed_over. Copies
  * that are retired meanwhile are not waited for, as other threads may retire copies without end. The last pass waits
  * for nothing, and disposes of the copy that was waited for last. */
 static synced_mem_status try_copies_and_wait(void)
 {
     struct sm_outcome first;
-    struct pass pass = {.waits_up_to = count_times(), .may_block = true, .first = &first};
+    struct pass pass = {.may_block = true, .first = &first};
     struct sm_fence *fence;
     unsigned stuck = 0;
+    sm_lock(&retired.lock);
+    pass.waits_up_to = retired.times;
+    sm_unlock(&retired.lock);
     sm_outcome_set(&first, SYNCED_MEM_OK);
     do {
         pass.passed_over = stuck;
@@ -249,15 +235,6 @@ static synced_mem_status try_copies_and_wait(void)
     return sm_outcome_end(&first);
 }
 
-static synced_mem_status try_all_copies(bool wait)
-{
-    struct pass pass = {.may_block = true};
-    if (wait)
-        return try_copies_and_wait();
-    try_copies(&pass);
-    return SYNCED_MEM_OK;
-}
-
 /* A release callback may release the next object, whose memory is then due too, and so on. Each such release makes the
  * sum of objects and retired copies smaller. Callbacks that make objects without end do not. */
 enum { MOST_PASSES_IN_VAIN = 16 };
@@ -268,8 +245,12 @@ synced_mem_status sm_retired_reap(bool wait)
     uint64_t least = UINT64_MAX;
     uint64_t before = retired_by_callbacks - 1;
     for (int in_vain = 0; get_first_retired() && retired_by_callbacks != before && in_vain < MOST_PASSES_IN_VAIN;) {
+        struct pass pass = {.may_block = true};
         before = retired_by_callbacks;
-        SM_TRY(try_all_copies(wait));
+        if (wait)
+            SM_TRY(try_copies_and_wait());
+        else
+            try_copies(&pass);
         if (sm_process_generation() != generation) /* a callback has forked, and this is the child */
             return SYNCED_MEM_OK;
         const uint64_t left = sm_count_of(SM_COUNT_objects) + sm_count_of(SM_COUNT_retired);

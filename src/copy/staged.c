@@ -81,13 +81,6 @@ static synced_mem_status get_job_status(struct job *job)
 
 /* ---- Chunks ---- */
 
-static bool get_staging_buffer(const struct job *job, struct buffer *buffer)
-{
-    if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
-        buffer->data = buffer->memory.data;
-    return buffer->data != NULL;
-}
-
 static void free_staging_buffer(const struct job *job, struct buffer *buffer)
 {
     if (buffer->stray)
@@ -169,18 +162,14 @@ static synced_mem_status transfer_through_heap(const struct job *job, size_t off
     return status;
 }
 
-/* Copies a chunk as the runtime copies pageable memory, if no memory can be page-locked. */
-static synced_mem_status transfer_without_buffer(const struct job *job, size_t offset, size_t bytes)
-{
-    bool stray;
-    return job->of_user ? transfer_through_heap(job, offset, bytes)
-                        : transfer_pageable(job, job->host + offset, offset, bytes, &stray);
-}
-
 static synced_mem_status load_buffer(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
 {
-    if (!get_staging_buffer(job, buffer))
-        return transfer_without_buffer(job, offset, bytes);
+    bool stray;
+    if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
+        buffer->data = buffer->memory.data;
+    if (!buffer->data) /* no memory can be page-locked */
+        return job->of_user ? transfer_through_heap(job, offset, bytes)
+                            : transfer_pageable(job, job->host + offset, offset, bytes, &stray);
     if (job->up)
         copy_part(job, buffer->data, job->host + offset, bytes);
     SM_TRY(queue_chunk(job, buffer->data, offset, bytes));
@@ -368,12 +357,6 @@ static void drop_work(struct sm_host_work *work)
 
 /* ---- Cancelling ---- */
 
-/* Returns NULL for the fence of other work. */
-static struct job *find_job_of_fence(const struct sm_fence *fence)
-{
-    return fence && fence->work && fence->work->finish == finish_work ? get_job_of_work(fence->work) : NULL;
-}
-
 static bool end_unbegun_job(struct job *job)
 {
     pthread_mutex_lock(&job->lock);
@@ -386,8 +369,10 @@ static bool end_unbegun_job(struct job *job)
 /* Earlier work on a push's device copy is on the internal stream, and no longer entered. So the fence stands for it. */
 void sm_staged_cancel(struct sm_fence *arrival)
 {
-    struct job *const job = find_job_of_fence(arrival);
-    if (!job || sm_staged_goes_on() || !end_unbegun_job(job))
+    if (!arrival || !arrival->work || arrival->work->finish != finish_work)
+        return;
+    struct job *const job = get_job_of_work(arrival->work);
+    if (sm_staged_goes_on() || !end_unbegun_job(job))
         return;
     if (!job->up)
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
@@ -471,13 +456,6 @@ static synced_mem_status open_fences(struct job *job)
     return status;
 }
 
-static void count_staged_transfer(const struct job *job)
-{
-    sm_count_up(SM_COUNT_staged_transfers, 1);
-    sm_count_up(job->up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
-    sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->size);
-}
-
 synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *internal,
                                   struct sm_fence *after)
 {
@@ -496,7 +474,9 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     sm_inflight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));
     transfer->to->arriving = true;
     transfer->to->arrivals++;
-    count_staged_transfer(job);
+    sm_count_up(SM_COUNT_staged_transfers, 1);
+    sm_count_up(job->up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
+    sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->size);
     sm_trace_staged_begun(transfer->direction, transfer->size, &job->who);
     sm_copy_threads_add(&job->task, !after, job->size >= sm_staging_minimum() ? sm_staging_threads() : 0);
     sm_task_drop(&job->task);

@@ -17,15 +17,6 @@ static struct {
     atomic_size_t minimum;
 } settings;
 
-/* Four threads fill a link of 55 GB/s on one machine. Eight do on all machines that were measured, and more gain
- * nothing. Half of the processors are left to the program. */
-static unsigned choose_thread_count(void)
-{
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const long half = processors > 3 ? processors / 2 : 1;
-    return (unsigned)(half < BUSY_LINK ? half : BUSY_LINK);
-}
-
 static void store_settings(unsigned threads, size_t buffer, size_t minimum)
 {
     atomic_store_explicit(&settings.threads, threads, memory_order_relaxed);
@@ -33,9 +24,13 @@ static void store_settings(unsigned threads, size_t buffer, size_t minimum)
     atomic_store_explicit(&settings.minimum, minimum, memory_order_relaxed);
 }
 
+/* Four threads fill a link of 55 GB/s on one machine. Eight do on all machines that were measured, and more gain
+ * nothing. Half of the processors are left to the program. */
 static void store_defaults(void)
 {
-    store_settings(choose_thread_count(), BUFFER, MINIMUM);
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const long half = processors > 3 ? processors / 2 : 1;
+    store_settings((unsigned)(half < BUSY_LINK ? half : BUSY_LINK), BUFFER, MINIMUM);
 }
 
 static void init_settings(void)

@@ -22,19 +22,14 @@ static void record_write(struct sm_copy *to, struct sm_fence *fence)
     to->arriving = fence != NULL;
 }
 
-/* Returns whether both sides use one end. The runtime finds such memory by its address. */
-static bool has_shared_end(const struct sm_transfer *transfer)
-{
-    return sm_copy_is_shared(transfer->to) || sm_copy_is_shared(transfer->from);
-}
-
 static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     void *const to = sm_copy_data(transfer->to);
     const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_transfer_source(transfer);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
-    if (has_shared_end(transfer))
+    /* Memory that is both copies of its object: the runtime finds it by its address. */
+    if (sm_copy_is_shared(transfer->to) || sm_copy_is_shared(transfer->from))
         return sm_device_copy_any(stream->device, to, from, transfer->size, stream->handle);
     switch (transfer->direction) {
     case SM_H2D:
@@ -48,13 +43,6 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
         return sm_device_copy_peer(stream->device, to, transfer->to->device, from, transfer->from->device,
                                    transfer->size, stream->handle);
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
-}
-
-static bool can_collect(const struct sm_transfer *transfer)
-{
-    const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
-    return transfer->batch && !transfer->bounce &&
-           sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned);
 }
 
 /* Rare work is not inlined, so that a transfer that a batch collects saves few registers. */
@@ -73,7 +61,9 @@ static __attribute__((noinline)) synced_mem_status queue_traced_transfer(const s
 
 static synced_mem_status queue_or_collect_transfer(struct sm_transfer *transfer, const struct sm_stream *stream)
 {
-    if (can_collect(transfer))
+    const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
+    if (transfer->batch && !transfer->bounce &&
+        sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned))
         return sm_batch_collect(transfer->batch, stream,
                                 (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
                                                        .from = sm_transfer_source(transfer),
@@ -82,19 +72,6 @@ static synced_mem_status queue_or_collect_transfer(struct sm_transfer *transfer,
                                                        .of_user = sm_copy_is_of_user(transfer->to)});
     transfer->batch = NULL;
     return queue_traced_transfer(transfer, stream);
-}
-
-/* A batch counts its transfers when it is sent. */
-static void count_transfer(const struct sm_transfer *transfer)
-{
-    if (transfer->size == 0 || transfer->direction == SM_D2D)
-        return;
-    const bool up = transfer->direction == SM_H2D;
-    transfer->to->arrivals++;
-    if (transfer->batch)
-        return;
-    sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
-    sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
 
 /* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read
@@ -109,36 +86,6 @@ static void release_source(struct sm_transfer *transfer, struct sm_fence *fence,
         sm_inflight_unreserve(transfer->read);
     transfer->bounce = NULL;
     transfer->read = NULL;
-}
-
-/* The runtime may read pageable memory at any time until the copy is done. */
-static bool has_pageable_source(const struct sm_transfer *transfer)
-{
-    return transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
-}
-
-static struct sm_use *take_reservation(struct sm_batch *batch)
-{
-    struct sm_use *const use = batch ? batch->reads : NULL;
-    if (!use)
-        return sm_inflight_reserve();
-    batch->reads = use->next;
-    return use;
-}
-
-static __attribute__((noinline)) struct sm_bounce *take_bounce(const struct sm_transfer *transfer, int device)
-{
-    return sm_bounce_take(device, sm_transfer_source(transfer), transfer->size);
-}
-
-/* Gets a bounce buffer, or else a reservation for the read. */
-static inline synced_mem_status reserve_bounce_or_read(struct sm_transfer *transfer, bool is_pageable, int device)
-{
-    transfer->read = NULL;
-    transfer->bounce = is_pageable ? take_bounce(transfer, device) : NULL;
-    if (!transfer->bounce)
-        transfer->read = take_reservation(transfer->batch);
-    return transfer->bounce || transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
 static void untrack_copies(const struct sm_transfer *transfer, struct sm_stream *stream)
@@ -185,9 +132,20 @@ static __attribute__((noinline)) synced_mem_status give_back_source(struct sm_tr
 
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    const bool is_pageable = has_pageable_source(transfer);
-    synced_mem_status status = reserve_bounce_or_read(transfer, is_pageable, stream->device);
-    if (status == SYNCED_MEM_OK)
+    struct sm_batch *const batch = transfer->batch;
+    /* The runtime may read pageable memory at any time until the copy is done. */
+    const bool is_pageable = transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
+    transfer->read = NULL;
+    transfer->bounce =
+        is_pageable ? sm_bounce_take(stream->device, sm_transfer_source(transfer), transfer->size) : NULL;
+    if (!transfer->bounce && batch && batch->reads) {
+        transfer->read = batch->reads;
+        batch->reads = transfer->read->next;
+    } else if (!transfer->bounce) {
+        transfer->read = sm_inflight_reserve();
+    }
+    synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    if (transfer->bounce || transfer->read)
         status = sm_inflight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_order(transfer->to, stream);
@@ -198,15 +156,6 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     if (status != SYNCED_MEM_OK)
         return give_back_source(transfer, status);
     return SYNCED_MEM_OK;
-}
-
-/* Returns the holds on the fence that the transfers take over: each has one for its write, and one for its read. */
-static size_t count_holds(const struct sm_transfer *transfers, size_t count)
-{
-    size_t holds = count;
-    for (size_t i = 0; i < count; i++)
-        holds += transfers[i].bounce == NULL;
-    return holds;
 }
 
 /* The earlier work that entered transfers replace: the records of reads, and holds on the fence of writes. Most targets
@@ -223,23 +172,25 @@ static void drop_replaced_writes(const struct replaced *replaced)
         sm_fence_drop_often(replaced->write, replaced->writes);
 }
 
-static void take_write(struct sm_copy *copy, struct replaced *replaced)
+static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct replaced *replaced)
 {
-    if (copy->write != replaced->write) {
+    struct sm_copy *const to = transfer->to;
+    const bool up = transfer->direction == SM_H2D;
+    const bool counts = transfer->size > 0 && transfer->direction != SM_D2D;
+    to->arrivals += counts;
+    if (counts && !transfer->batch) { /* a batch counts its transfers when it is sent */
+        sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
+        sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
+    }
+    release_source(transfer, fence, &replaced->reads);
+    if (to->write != replaced->write) {
         drop_replaced_writes(replaced);
-        replaced->write = copy->write;
+        replaced->write = to->write;
         replaced->writes = 0;
     }
     replaced->writes++;
-    copy->write = NULL;
-}
-
-static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct replaced *replaced)
-{
-    count_transfer(transfer);
-    release_source(transfer, fence, &replaced->reads);
-    take_write(transfer->to, replaced);
-    record_write(transfer->to, fence);
+    to->write = NULL;
+    record_write(to, fence);
 }
 
 static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
@@ -259,8 +210,11 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
     struct replaced replaced = {.reads = NULL};
     bool untracked;
     const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
+    size_t holds = count; /* each transfer takes over one for its write, and one for its read */
+    for (size_t i = 0; i < count; i++)
+        holds += transfers[i].bounce == NULL;
     if (fence)
-        sm_fence_hold_often(fence, count_holds(transfers, count));
+        sm_fence_hold_often(fence, holds);
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
             enter_transfer(&transfers[i], fence, &replaced);

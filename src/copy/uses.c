@@ -47,21 +47,16 @@ void sm_use_free(struct sm_use *use)
     sm_slab_give(&uses, use);
 }
 
-/* Gives up the holds on the fence of the first uses, which have the same one. Returns the first other use. */
-static struct sm_use *drop_shared_fence(struct sm_use *list)
-{
-    struct sm_fence *const fence = list->fence;
-    size_t holders = 0;
-    for (; list && list->fence == fence; list = list->next)
-        holders++;
-    sm_fence_drop_often(fence, holders);
-    return list;
-}
-
+/* Uses that have the same fence and stand side by side give up their holds at once. */
 void sm_uses_free(struct sm_use *list)
 {
-    for (struct sm_use *use = list; use;)
-        use = drop_shared_fence(use);
+    for (const struct sm_use *use = list; use;) {
+        struct sm_fence *const fence = use->fence;
+        size_t holders = 0;
+        for (; use && use->fence == fence; use = use->next)
+            holders++;
+        sm_fence_drop_often(fence, holders);
+    }
     sm_slab_give_list(&uses, list);
 }
 
