@@ -526,8 +526,7 @@ static synced_mem_status move_batch(struct batch *batch, synced_mem_stream handl
     sm_stream_drop(batch->stream);
     if (status != SYNCED_MEM_OK)
         (void)sm_reap_after(status, false);
-    if (failed)
-        *failed = batch->failed;
+    *failed = batch->failed;
     return status;
 }
 
