@@ -39,15 +39,6 @@ __attribute__((noinline)) void sm_caller_set(const char *function, const struct 
         sm_trace_range(function, &sm_caller.subject);
 }
 
-static void clear_caller(void)
-{
-    if (sm_caller.ranged)
-        sm_device_range_end();
-    sm_caller = (struct sm_caller){.function = NULL};
-    if (sm_trace_on())
-        sm_trace_tend();
-}
-
 /* ---- The report ---- */
 
 static void call_error_handler(synced_mem_status status)
@@ -66,20 +57,21 @@ static void call_error_handler(synced_mem_status status)
     sm_error.in_handler = false;
 }
 
-static void publish_error(synced_mem_status status, const char *function, const char *object_name)
-{
-    const bool named = object_name && object_name[0];
-    sm_error.status = status;
-    (void)snprintf(sm_error.published, sizeof sm_error.published, "%s%s%s%s: %s", function, named ? " of '" : "",
-                   named ? object_name : "", named ? "'" : "", sm_detail_get().text);
-}
-
 synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name)
 {
-    if (status != SYNCED_MEM_OK)
-        publish_error(status, function, object_name);
-    if (sm_caller_is_wanted())
-        clear_caller();
+    if (status != SYNCED_MEM_OK) {
+        const bool named = object_name && object_name[0];
+        sm_error.status = status;
+        (void)snprintf(sm_error.published, sizeof sm_error.published, "%s%s%s%s: %s", function, named ? " of '" : "",
+                       named ? object_name : "", named ? "'" : "", sm_detail_get().text);
+    }
+    if (sm_caller_is_wanted()) {
+        if (sm_caller.ranged)
+            sm_device_range_end();
+        sm_caller = (struct sm_caller){.function = NULL};
+        if (sm_trace_on())
+            sm_trace_tend();
+    }
     if (status != SYNCED_MEM_OK)
         call_error_handler(status);
     return status;

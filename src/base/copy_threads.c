@@ -46,28 +46,6 @@ static void forget_parent_tasks(void)
     queue.ending = false;
 }
 
-static void append_task(struct sm_task *task)
-{
-    task->next = NULL;
-    task->link = queue.end;
-    *queue.end = task;
-    queue.end = &task->next;
-    sm_task_hold(task);
-}
-
-static bool remove_task(struct sm_task *task)
-{
-    if (!task->link)
-        return false;
-    *task->link = task->next;
-    if (task->next)
-        task->next->link = task->link;
-    else
-        queue.end = task->link;
-    task->link = NULL;
-    return true;
-}
-
 /* Returns the oldest task that is ready, held. If none is, returns the oldest task that no thread watches. So no task
  * is held back by another's source. NULL: none. */
 static struct sm_task *find_next_task(void)
@@ -98,14 +76,6 @@ static void watch_task(struct sm_task *task)
     sm_events_add(&queue.changed);
 }
 
-static void work_on_task(struct sm_task *task)
-{
-    sm_unlock(&queue.lock);
-    task->work(task);
-    sm_copy_threads_remove(task);
-    sm_lock(&queue.lock);
-}
-
 static void wait_for_change(void)
 {
     const unsigned seen = sm_events_seen(&queue.changed);
@@ -124,10 +94,14 @@ static void *run_copy_thread(void *unused)
             wait_for_change();
             continue;
         }
-        if (task->ready)
-            work_on_task(task);
-        else
+        if (task->ready) {
+            sm_unlock(&queue.lock);
+            task->work(task);
+            sm_copy_threads_remove(task);
+            sm_lock(&queue.lock);
+        } else {
             watch_task(task);
+        }
         sm_unlock(&queue.lock);
         sm_task_drop(task);
         sm_lock(&queue.lock);
@@ -154,7 +128,11 @@ void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads)
     sm_lock(&queue.lock);
     forget_parent_tasks();
     task->ready = ready;
-    append_task(task);
+    task->next = NULL;
+    task->link = queue.end;
+    *queue.end = task;
+    queue.end = &task->next;
+    sm_task_hold(task);
     start_threads(threads);
     sm_events_add(&queue.changed);
     sm_unlock(&queue.lock);
@@ -173,7 +151,15 @@ void sm_copy_threads_ready(struct sm_task *task)
 void sm_copy_threads_remove(struct sm_task *task)
 {
     sm_lock(&queue.lock);
-    const bool was_queued = remove_task(task);
+    const bool was_queued = task->link != NULL;
+    if (was_queued) {
+        *task->link = task->next;
+        if (task->next)
+            task->next->link = task->link;
+        else
+            queue.end = task->link;
+        task->link = NULL;
+    }
     sm_unlock(&queue.lock);
     if (was_queued)
         sm_task_drop(task);

@@ -78,18 +78,13 @@ static void describe_place(char out[SM_PLACE_TEXT], const uintptr_t addresses[AD
 
 /* ---- Places, with the lock held ---- */
 
-static uint64_t hash_addresses(const uintptr_t addresses[ADDRESSES])
+/* Returns the slot with these addresses, else a free slot for them. NULL: there is no room. */
+static struct sm_place *find_slot(const uintptr_t addresses[ADDRESSES])
 {
     uint64_t hash = 0;
     for (unsigned i = 0; i < ADDRESSES; i++)
         hash = sm_hash(hash ^ addresses[i]);
-    return hash >> 32;
-}
-
-/* Returns the slot with these addresses, else a free slot for them. NULL: there is no room. */
-static struct sm_place *find_slot(const uintptr_t addresses[ADDRESSES])
-{
-    const uint64_t hash = hash_addresses(addresses);
+    hash >>= 32;
     for (unsigned i = 0; i < NEIGHBOURS; i++) {
         struct sm_place *const place = &seen.places[(hash + i) % PLACES];
         if (place->addresses[0] == 0 || memcmp(place->addresses, addresses, sizeof place->addresses) == 0)
@@ -100,36 +95,26 @@ static struct sm_place *find_slot(const uintptr_t addresses[ADDRESSES])
 
 /* ---- Search and add ---- */
 
-/* Finds the place of the addresses. *place: NULL if there is no room. Returns false if it has yet to be added. */
-static bool find_place(const uintptr_t addresses[ADDRESSES], const struct sm_place **place)
-{
-    sm_lock(&seen.lock);
-    *place = find_slot(addresses);
-    const bool found = !*place || (*place)->addresses[0] != 0;
-    sm_unlock(&seen.lock);
-    return found;
-}
-
-/* Adds the place. Of two threads that see a place first, only one adds it. */
-static const struct sm_place *add_place(const uintptr_t addresses[ADDRESSES], const char *function)
-{
-    char text[SM_PLACE_TEXT];
-    describe_place(text, addresses, function);
-    sm_lock(&seen.lock);
-    struct sm_place *const place = find_slot(addresses);
-    if (place && place->addresses[0] == 0) {
-        memcpy(place->text, text, sizeof text);
-        memcpy(place->addresses, addresses, sizeof place->addresses);
-    }
-    sm_unlock(&seen.lock);
-    return place;
-}
-
 const struct sm_place *sm_place_of(const char *function, const void *return_address)
 {
     struct walk walk = {.from = (uintptr_t)return_address};
-    const struct sm_place *place = NULL;
+    char text[SM_PLACE_TEXT];
     (void)_Unwind_Backtrace(visit_frame, &walk);
-    const bool found = walk.count == 0 || find_place(walk.addresses, &place);
-    return found ? place : add_place(walk.addresses, function);
+    if (walk.count == 0)
+        return NULL;
+    sm_lock(&seen.lock);
+    struct sm_place *place = find_slot(walk.addresses);
+    const bool found = !place || place->addresses[0] != 0;
+    sm_unlock(&seen.lock);
+    if (found)
+        return place;
+    describe_place(text, walk.addresses, function);
+    sm_lock(&seen.lock);
+    place = find_slot(walk.addresses);
+    if (place && place->addresses[0] == 0) { /* of two threads that see a place first, only one adds it */
+        memcpy(place->text, text, sizeof text);
+        memcpy(place->addresses, walk.addresses, sizeof place->addresses);
+    }
+    sm_unlock(&seen.lock);
+    return place;
 }

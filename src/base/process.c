@@ -112,21 +112,6 @@ static void close_gate(void)
     }
 }
 
-static void open_gate(void)
-{
-    atomic_store(&gate.closed, false);
-    sm_events_add(&gate.opened);
-    sm_mutex_unlock(&gate.mutex);
-}
-
-/* The child has only the thread that forked. */
-static void forget_other_threads(void)
-{
-    for (int i = 0; i < SM_SHARDS; i++)
-        atomic_store(&gate.shards[i].inside, 0);
-    atomic_store(&gate.shards[sm_shard()].inside, self.counted);
-}
-
 /* ---- Forks ---- */
 
 /* Closes the gate first: a thread that is inside an object may need any of the locks taken next. */
@@ -143,7 +128,9 @@ static void unlock_after_fork(void)
     for (struct sm_lock *lock = locks.first; lock; lock = lock->next)
         sm_mutex_unlock(&lock->mutex);
     sm_mutex_unlock(&locks.mutex);
-    open_gate();
+    atomic_store(&gate.closed, false);
+    sm_events_add(&gate.opened);
+    sm_mutex_unlock(&gate.mutex);
 }
 
 static void start_child(void)
@@ -151,7 +138,10 @@ static void start_child(void)
     atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
     if (atomic_load_explicit(&uses_gpu, memory_order_relaxed))
         atomic_store_explicit(&lost_gpu, true, memory_order_relaxed);
-    forget_other_threads();
+    /* The child has only the thread that forked. */
+    for (int i = 0; i < SM_SHARDS; i++)
+        atomic_store(&gate.shards[i].inside, 0);
+    atomic_store(&gate.shards[sm_shard()].inside, self.counted);
     unlock_after_fork();
     void (*const begin)(void) = atomic_load(&begin_child);
     if (begin)

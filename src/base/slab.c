@@ -48,29 +48,21 @@ static bool add_chunk(struct sm_cells *cells)
     return true;
 }
 
-static void *take_fresh_cell(struct sm_cells *cells)
-{
-    if (cells->fresh_cells == 0 && !add_chunk(cells))
-        return NULL;
-    void *const cell = cells->fresh;
-    cells->fresh = (char *)cells->fresh + cells->cell;
-    cells->fresh_cells--;
-    return cell;
-}
-
-static void *take_free_cell(struct sm_cells *cells)
-{
-    void *const cell = cells->free;
-    cells->free = *get_cell_link(cells, cell);
-    *get_cell_link(cells, cell) = NULL;
-    return cell;
-}
-
 void *sm_cells_take(struct sm_cells *cells)
 {
     assert(cells->cell % alignof(void *) == 0);
-    void *const cell = cells->free ? take_free_cell(cells) : take_fresh_cell(cells);
-    cells->used += cell != NULL;
+    void *cell = cells->free;
+    if (cell) {
+        cells->free = *get_cell_link(cells, cell);
+        *get_cell_link(cells, cell) = NULL;
+    } else {
+        if (cells->fresh_cells == 0 && !add_chunk(cells))
+            return NULL;
+        cell = cells->fresh;
+        cells->fresh = (char *)cells->fresh + cells->cell;
+        cells->fresh_cells--;
+    }
+    cells->used++;
     return cell;
 }
 
@@ -106,12 +98,6 @@ static void push_cell(const struct sm_slab *slab, void **list, void *cell)
 }
 
 /* Prefetches both ends of the cell that is taken next. Cells that were given back at random are far apart. */
-static void prefetch_cell(const struct sm_cells *cells, void *cell)
-{
-    __builtin_prefetch(cell, 1);
-    __builtin_prefetch(get_cell_link(cells, cell), 1);
-}
-
 static void *pop_cell(const struct sm_slab *slab, void **list)
 {
     void *const cell = *list;
@@ -120,8 +106,10 @@ static void *pop_cell(const struct sm_slab *slab, void **list)
     void *const next = *get_cell_link(&slab->cells, cell);
     *get_cell_link(&slab->cells, cell) = NULL;
     *list = next;
-    if (next)
-        prefetch_cell(&slab->cells, next);
+    if (next) {
+        __builtin_prefetch(next, 1);
+        __builtin_prefetch(get_cell_link(&slab->cells, next), 1);
+    }
     return cell;
 }
 
@@ -143,14 +131,6 @@ static void *make_batch(struct sm_slab *slab)
         count++;
     while (count > 0)
         push_cell(slab, &batch, cells[--count]);
-    return batch;
-}
-
-static void *take_batch(struct sm_slab *slab)
-{
-    sm_lock(&slab->lock);
-    void *const batch = slab->batch_count > 0 ? slab->batches[--slab->batch_count] : make_batch(slab);
-    sm_unlock(&slab->lock);
     return batch;
 }
 
@@ -189,25 +169,13 @@ static void *take_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
     return cell;
 }
 
-/* Moves cells from the shelf to the list, at most count. Returns their number. */
-static size_t move_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf, void **list, size_t count)
-{
-    size_t moved = 0;
-    void *cell;
-    sm_lock_briefly(&shelf->lock);
-    while (moved < count && (cell = pop_from_shelf(slab, shelf)) != NULL) {
-        push_cell(slab, list, cell);
-        moved++;
-    }
-    sm_unlock_brief(&shelf->lock);
-    return moved;
-}
-
 /* Gives the shelf a batch. Returns false if there is none. Another thread of the shard may have restocked it
  * meanwhile. */
 static bool restock_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
 {
-    void *batch = take_batch(slab);
+    sm_lock(&slab->lock);
+    void *batch = slab->batch_count > 0 ? slab->batches[--slab->batch_count] : make_batch(slab);
+    sm_unlock(&slab->lock);
     if (!batch)
         return false;
     sm_lock_briefly(&shelf->lock);
@@ -220,15 +188,6 @@ static bool restock_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
     return true;
 }
 
-/* Takes a cell from any shard's shelf: the system has no memory. */
-static void *take_from_any_shelf(struct sm_slab *slab)
-{
-    void *cell = NULL;
-    for (int i = 0; i < SM_SHARDS && !cell; i++)
-        cell = take_from_shelf(slab, &slab->shelves[i]);
-    return cell;
-}
-
 void *sm_slab_take(struct sm_slab *slab)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
@@ -236,16 +195,25 @@ void *sm_slab_take(struct sm_slab *slab)
     do
         cell = take_from_shelf(slab, shelf);
     while (!cell && restock_shelf(slab, shelf));
-    return cell ? cell : take_from_any_shelf(slab);
+    /* The system has no memory. Another shard's shelf may have a cell. */
+    for (int i = 0; i < SM_SHARDS && !cell; i++)
+        cell = take_from_shelf(slab, &slab->shelves[i]);
+    return cell;
 }
 
 void *sm_slab_take_list(struct sm_slab *slab, size_t count)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
     void *list = NULL;
-    do
-        count -= move_from_shelf(slab, shelf, &list, count);
-    while (count > 0 && restock_shelf(slab, shelf));
+    do {
+        void *cell;
+        sm_lock_briefly(&shelf->lock);
+        while (count > 0 && (cell = pop_from_shelf(slab, shelf)) != NULL) {
+            push_cell(slab, &list, cell);
+            count--;
+        }
+        sm_unlock_brief(&shelf->lock);
+    } while (count > 0 && restock_shelf(slab, shelf));
     return list;
 }
 
@@ -259,26 +227,21 @@ static void *make_room(struct sm_shelf *shelf)
     return batch;
 }
 
-/* Moves cells to the shelf until the list is empty or the shelf is full. */
-static void fill_shelf(struct sm_slab *slab, struct sm_shelf *shelf, void **list)
-{
-    void *batch = NULL;
-    sm_lock_briefly(&shelf->lock);
-    if (shelf->count == BATCH)
-        batch = make_room(shelf);
-    while (shelf->count < BATCH && *list) {
-        push_cell(slab, &shelf->list, pop_cell(slab, list));
-        shelf->count++;
-    }
-    sm_unlock_brief(&shelf->lock);
-    give_batch(slab, batch);
-}
-
 void sm_slab_give_list(struct sm_slab *slab, void *list)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
-    while (list)
-        fill_shelf(slab, shelf, &list);
+    while (list) {
+        void *batch = NULL;
+        sm_lock_briefly(&shelf->lock);
+        if (shelf->count == BATCH)
+            batch = make_room(shelf);
+        while (shelf->count < BATCH && list) {
+            push_cell(slab, &shelf->list, pop_cell(slab, &list));
+            shelf->count++;
+        }
+        sm_unlock_brief(&shelf->lock);
+        give_batch(slab, batch);
+    }
 }
 
 void sm_slab_give(struct sm_slab *slab, void *cell)
@@ -294,24 +257,20 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
     give_batch(slab, batch);
 }
 
-static void clear_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
-{
-    sm_lock_briefly(&shelf->lock);
-    void *const list = shelf->list;
-    void *const batch = shelf->batch;
-    shelf->list = shelf->batch = NULL;
-    shelf->count = 0;
-    sm_unlock_brief(&shelf->lock);
-    sm_lock(&slab->lock);
-    dissolve_batch(slab, list);
-    dissolve_batch(slab, batch);
-    sm_unlock(&slab->lock);
-}
-
 void sm_slab_trim(struct sm_slab *slab)
 {
-    for (int i = 0; i < SM_SHARDS; i++)
-        clear_shelf(slab, &slab->shelves[i]);
+    for (struct sm_shelf *shelf = slab->shelves; shelf < slab->shelves + SM_SHARDS; shelf++) {
+        sm_lock_briefly(&shelf->lock);
+        void *const list = shelf->list;
+        void *const batch = shelf->batch;
+        shelf->list = shelf->batch = NULL;
+        shelf->count = 0;
+        sm_unlock_brief(&shelf->lock);
+        sm_lock(&slab->lock);
+        dissolve_batch(slab, list);
+        dissolve_batch(slab, batch);
+        sm_unlock(&slab->lock);
+    }
     sm_lock(&slab->lock);
     while (slab->batch_count > 0)
         dissolve_batch(slab, slab->batches[--slab->batch_count]);
@@ -323,16 +282,6 @@ void sm_slab_trim(struct sm_slab *slab)
 
 /* The number of cells that a walk visits before it unlocks the slab. */
 enum { AT_ONCE = 1024 };
-
-/* Begins a walk, or ends it if the slab was trimmed. The slab is locked. Chunks added after the walk began precede
- * those that it visits, so it does not see them. */
-static void continue_walk(const struct sm_cells *cells, struct sm_slab_walk *walk)
-{
-    if (!walk->begun)
-        *walk = (struct sm_slab_walk){.begun = true, .chunk = cells->chunks, .trims = cells->trims};
-    else if (walk->trims != cells->trims)
-        walk->chunk = NULL;
-}
 
 /* Visits up to AT_ONCE cells of the walk's chunk. The slab is locked. */
 static void *find_in_chunk(const struct sm_cells *cells, struct sm_slab_walk *walk,
@@ -356,12 +305,18 @@ static void *find_in_chunk(const struct sm_cells *cells, struct sm_slab_walk *wa
 void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wanted)(void *cell, const void *user),
                    const void *user)
 {
+    const struct sm_cells *const cells = &slab->cells;
     void *found = NULL;
     for (;;) {
         sm_lock(&slab->lock);
-        continue_walk(&slab->cells, walk);
+        /* Begins the walk, or ends it if the slab was trimmed. Chunks added after the walk began precede those
+         * that it visits, so it does not see them. */
+        if (!walk->begun)
+            *walk = (struct sm_slab_walk){.begun = true, .chunk = cells->chunks, .trims = cells->trims};
+        else if (walk->trims != cells->trims)
+            walk->chunk = NULL;
         if (walk->chunk)
-            found = find_in_chunk(&slab->cells, walk, wanted, user);
+            found = find_in_chunk(cells, walk, wanted, user);
         sm_unlock(&slab->lock);
         if (found || !walk->chunk)
             return found;

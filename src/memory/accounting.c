@@ -21,20 +21,17 @@ static bool has_pool(int device)
     return sm_device_frees_in_order(device);
 }
 
-static void add_held_bytes(struct held *on, size_t bytes)
-{
-    const uint64_t now = atomic_fetch_add_explicit(&on->now, bytes, memory_order_relaxed) + bytes;
-    uint64_t high = atomic_load_explicit(&on->high, memory_order_relaxed);
-    bool raised = false;
-    while (!raised && high < now)
-        raised =
-            atomic_compare_exchange_weak_explicit(&on->high, &high, now, memory_order_relaxed, memory_order_relaxed);
-}
-
 void sm_gpu_obtained(int device, size_t bytes)
 {
-    if (!has_pool(device))
-        add_held_bytes(&held[device], bytes);
+    if (!has_pool(device)) {
+        struct held *const on = &held[device];
+        const uint64_t now = atomic_fetch_add_explicit(&on->now, bytes, memory_order_relaxed) + bytes;
+        uint64_t high = atomic_load_explicit(&on->high, memory_order_relaxed);
+        bool raised = false;
+        while (!raised && high < now)
+            raised = atomic_compare_exchange_weak_explicit(&on->high, &high, now, memory_order_relaxed,
+                                                           memory_order_relaxed);
+    }
     sm_count_up(SM_COUNT_gpu_allocations, 1);
     sm_count_up(SM_COUNT_gpu_bytes, bytes);
 }

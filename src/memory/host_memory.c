@@ -24,8 +24,12 @@ static void **get_base_slot(void *data)
     return (void **)data - 1;
 }
 
-static void *alloc_from_heap(size_t size, size_t alignment, bool zeroed)
+void *sm_host_memory_alloc(size_t size, size_t alignment, bool zeroed)
 {
+    if (needs_own_pages(size)) {
+        void *const pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return pages == MAP_FAILED ? NULL : pages;
+    }
     const size_t room = alignment > sizeof(void *) ? alignment : sizeof(void *);
     char *const base = zeroed ? calloc(1, size + room) : malloc(size + room);
     if (!base)
@@ -33,14 +37,6 @@ static void *alloc_from_heap(size_t size, size_t alignment, bool zeroed)
     void *const data = base + room - (uintptr_t)base % room;
     *get_base_slot(data) = base;
     return data;
-}
-
-void *sm_host_memory_alloc(size_t size, size_t alignment, bool zeroed)
-{
-    if (!needs_own_pages(size))
-        return alloc_from_heap(size, alignment, zeroed);
-    void *const pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return pages == MAP_FAILED ? NULL : pages;
 }
 
 void sm_host_memory_free(void *data, size_t size)

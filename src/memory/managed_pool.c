@@ -48,19 +48,6 @@ static void remove_kept_block(unsigned i, struct block *out)
     pool.bytes -= out->bytes;
 }
 
-static bool take_kept_block(int device, size_t bytes, struct block *out)
-{
-    unsigned i = 0;
-    sm_lock(&pool.lock);
-    while (i < pool.count && (pool.kept[i].device != device || pool.kept[i].bytes != bytes))
-        i++;
-    const bool found = i < pool.count;
-    if (found)
-        remove_kept_block(i, out);
-    sm_unlock(&pool.lock);
-    return found;
-}
-
 static bool take_any_kept_block(struct block *out)
 {
     sm_lock(&pool.lock);
@@ -109,8 +96,9 @@ static synced_mem_status check_room(int device, size_t before, size_t bytes)
                    bytes, device, left, total, elsewhere);
 }
 
-/* Allocates a block. It counts as held during the call, so another thread may be refused memory meanwhile. */
-static synced_mem_status alloc_block(int device, size_t bytes, void **out)
+/* Allocates a block and advises its location. It counts as held during the call, so another thread may be refused
+ * memory meanwhile. The advice is a hint, so a failure of it is ignored. */
+static synced_mem_status alloc_and_advise_block(int device, size_t bytes, void **out)
 {
     sm_hands_fill();
     const size_t before = atomic_fetch_add_explicit(&held[device], bytes, memory_order_relaxed);
@@ -120,13 +108,8 @@ static synced_mem_status alloc_block(int device, size_t bytes, void **out)
     if (status != SYNCED_MEM_OK)
         atomic_fetch_sub_explicit(&held[device], bytes, memory_order_relaxed);
     sm_hands_empty(status != SYNCED_MEM_OK);
-    return status;
-}
-
-/* Allocates a block and advises its location. The advice is a hint, so a failure of it is ignored. */
-static synced_mem_status alloc_and_advise_block(int device, size_t bytes, void **out)
-{
-    SM_TRY(alloc_block(device, bytes, out));
+    if (status != SYNCED_MEM_OK)
+        return status;
     sm_count_up(SM_COUNT_managed_bytes, bytes);
     (void)sm_device_managed_advise(device, *out, bytes);
     return SYNCED_MEM_OK;
@@ -187,7 +170,15 @@ synced_mem_status sm_managed_pool_alloc(int device, size_t size, void **out)
 {
     const size_t bytes = round_block_size(size);
     struct block block;
-    if (take_kept_block(device, bytes, &block)) {
+    unsigned i = 0;
+    sm_lock(&pool.lock);
+    while (i < pool.count && (pool.kept[i].device != device || pool.kept[i].bytes != bytes))
+        i++;
+    const bool found = i < pool.count;
+    if (found)
+        remove_kept_block(i, &block);
+    sm_unlock(&pool.lock);
+    if (found) {
         *out = block.data;
         return SYNCED_MEM_OK;
     }

@@ -117,7 +117,7 @@ void sm_fence_hold_often(struct sm_fence *fence, size_t holders)
 
 struct sm_fence *sm_fence_hold(struct sm_fence *fence)
 {
-    sm_fence_hold_often(fence, 1);
+    atomic_fetch_add_explicit(&fence->holders, 1, memory_order_relaxed);
     return fence;
 }
 
@@ -140,65 +140,37 @@ static void end_fence(struct sm_fence *fence, synced_mem_status status)
         atomic_store_explicit(&fence->state, SM_FENCE_LOST, memory_order_release);
 }
 
-/* The library's part may succeed where the device's part fails. */
-static synced_mem_status explain_loss(const struct sm_fence *fence)
+static synced_mem_status wait_for_fence(struct sm_fence *fence, bool until_queued)
 {
-    SM_TRY(fence->work ? fence->work->finish(fence->work, fence) : SYNCED_MEM_OK);
-    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost while it worked on this memory", fence->device);
-}
-
-static synced_mem_status wait_until_fence_queued(struct sm_fence *fence)
-{
-    switch (sm_fence_state(fence)) {
-    case SM_FENCE_QUEUEING:
-        return fence->work->finish(fence->work, fence);
-    case SM_FENCE_LOST:
-        return explain_loss(fence);
-    case SM_FENCE_PENDING:
-    case SM_FENCE_DONE:
-        break;
+    const bool waits = until_queued ? sm_fence_state(fence) == SM_FENCE_QUEUEING : sm_fence_is_open(fence);
+    /* Work of the host alone is no wait for a device. 0: no wait is traced. */
+    const uint64_t since = waits && fence->device >= 0 ? sm_trace_wait_begin() : 0;
+    const enum sm_fence_state state = sm_fence_state(fence);
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (state == SM_FENCE_QUEUEING || (state == SM_FENCE_LOST && fence->work))
+        status = fence->work->finish(fence->work, fence);
+    /* The library's part may succeed where the device's part fails. */
+    if (status == SYNCED_MEM_OK && state == SM_FENCE_LOST)
+        status =
+            sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost while it worked on this memory", fence->device);
+    if (status == SYNCED_MEM_OK && !until_queued && sm_fence_state(fence) != SM_FENCE_DONE) {
+        sm_count_up(SM_COUNT_host_waits, 1);
+        status = sm_device_event_sync(fence->device, fence->event);
+        end_fence(fence, status);
     }
-    return SYNCED_MEM_OK;
-}
-
-static synced_mem_status wait_until_fence_done(struct sm_fence *fence)
-{
-    const synced_mem_status queued = wait_until_fence_queued(fence);
-    if (queued != SYNCED_MEM_OK || sm_fence_state(fence) == SM_FENCE_DONE)
-        return queued;
-    sm_count_up(SM_COUNT_host_waits, 1);
-    const synced_mem_status status = sm_device_event_sync(fence->device, fence->event);
-    end_fence(fence, status);
-    return status;
-}
-
-/* Work of the host alone is no wait for a device. Returns 0: no wait is traced. */
-static uint64_t begin_traced_wait(const struct sm_fence *fence)
-{
-    return fence->device >= 0 ? sm_trace_wait_begin() : 0;
-}
-
-/* since 0: the fence was not open, so no wait is traced. */
-static void end_traced_wait(uint64_t since, const struct sm_fence *fence)
-{
     if (since != 0)
         sm_trace_close_wait(since, fence->device, fence->stream);
+    return status;
 }
 
 synced_mem_status sm_fence_wait_queued(struct sm_fence *fence)
 {
-    const uint64_t since = sm_fence_state(fence) == SM_FENCE_QUEUEING ? begin_traced_wait(fence) : 0;
-    const synced_mem_status status = wait_until_fence_queued(fence);
-    end_traced_wait(since, fence);
-    return status;
+    return wait_for_fence(fence, true);
 }
 
 synced_mem_status sm_fence_wait(struct sm_fence *fence)
 {
-    const uint64_t since = sm_fence_is_open(fence) ? begin_traced_wait(fence) : 0;
-    const synced_mem_status status = wait_until_fence_done(fence);
-    end_traced_wait(since, fence);
-    return status;
+    return wait_for_fence(fence, false);
 }
 
 void sm_fence_follow(struct sm_fence *fence, const struct sm_fence *later)

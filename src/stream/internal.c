@@ -10,27 +10,24 @@ static struct {
     atomic_bool made[SM_MAX_DEVICES][SM_INTERNALS];
 } internals = {.lock = SM_LOCK_INITIALIZER};
 
-static synced_mem_status make_internal(int device, enum sm_internal internal)
-{
-    struct sm_stream *const stream = &internals.stream[device][internal];
-    SM_TRY(sm_device_stream_create(device, &stream->handle));
-    sm_stream_describe(stream, SM_STREAM_INTERNAL, device, SM_NO_HANDLE);
-    atomic_store_explicit(&internals.made[device][internal], true, memory_order_release);
-    return SYNCED_MEM_OK;
-}
-
 synced_mem_status sm_internal_stream(int device, enum sm_internal internal, struct sm_stream **out)
 {
-    const atomic_bool *const made = &internals.made[device][internal];
+    struct sm_stream *const stream = &internals.stream[device][internal];
+    atomic_bool *const made = &internals.made[device][internal];
     synced_mem_status status = SYNCED_MEM_OK;
     if (!atomic_load_explicit(made, memory_order_acquire)) {
         sm_lock(&internals.lock);
-        if (!atomic_load_explicit(made, memory_order_relaxed))
-            status = make_internal(device, internal);
+        if (!atomic_load_explicit(made, memory_order_relaxed)) {
+            status = sm_device_stream_create(device, &stream->handle);
+            if (status == SYNCED_MEM_OK) {
+                sm_stream_describe(stream, SM_STREAM_INTERNAL, device, SM_NO_HANDLE);
+                atomic_store_explicit(made, true, memory_order_release);
+            }
+        }
         sm_unlock(&internals.lock);
     }
     if (status == SYNCED_MEM_OK)
-        *out = &internals.stream[device][internal];
+        *out = stream;
     return status;
 }
 
@@ -79,32 +76,22 @@ struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal intern
     return made ? &internals.stream[device][internal] : NULL;
 }
 
-static synced_mem_status destroy_internal(int device, enum sm_internal internal)
-{
-    if (!atomic_load_explicit(&internals.made[device][internal], memory_order_relaxed))
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_stream_destroy(device, internals.stream[device][internal].handle);
-    /* A stream of a lost device is gone with it. After any other failure the stream stays, for a later try. */
-    if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
-        atomic_store_explicit(&internals.made[device][internal], false, memory_order_relaxed);
-    return status;
-}
-
-static void drop_last_fences(void)
-{
-    for (int device = 0; device < SM_MAX_DEVICES; device++)
-        for (enum sm_internal internal = SM_INTERNAL_H2D; internal < SM_INTERNALS; internal++)
-            (void)was_seen_idle(&internals.stream[device][internal]);
-}
-
 synced_mem_status sm_internal_streams_shutdown(void)
 {
     struct sm_outcome first = {.status = SYNCED_MEM_OK};
-    drop_last_fences();
+    for (int device = 0; device < SM_MAX_DEVICES; device++)
+        for (enum sm_internal internal = SM_INTERNAL_H2D; internal < SM_INTERNALS; internal++)
+            (void)was_seen_idle(&internals.stream[device][internal]); /* drops the last fence */
     sm_lock(&internals.lock);
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         for (enum sm_internal internal = SM_INTERNAL_H2D; internal < SM_INTERNALS; internal++) {
-            const synced_mem_status status = destroy_internal(device, internal);
+            atomic_bool *const made = &internals.made[device][internal];
+            synced_mem_status status = SYNCED_MEM_OK;
+            if (atomic_load_explicit(made, memory_order_relaxed))
+                status = sm_device_stream_destroy(device, internals.stream[device][internal].handle);
+            /* A stream of a lost device is gone with it. After any other failure the stream stays, for a later try. */
+            if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
+                atomic_store_explicit(made, false, memory_order_relaxed);
             if (first.status == SYNCED_MEM_OK || first.status == SYNCED_MEM_ERR_DEVICE_LOST)
                 sm_outcome_set(&first, status);
         }

@@ -82,11 +82,6 @@ static struct bucket *get_bucket(synced_mem_stream handle, uint64_t thread)
     return &buckets[sm_hash((uint64_t)(uintptr_t)handle >> 4 ^ thread) >> 60];
 }
 
-static struct bucket *get_stream_bucket(const struct sm_stream *stream)
-{
-    return get_bucket(stream->handle, stream->thread);
-}
-
 static enum state get_state(const struct sm_stream *stream)
 {
     return (enum state)atomic_load_explicit(&stream->state, memory_order_acquire);
@@ -122,7 +117,7 @@ void sm_stream_drop(struct sm_stream *stream)
 {
     if (!stream || !has_counted_holders(stream))
         return;
-    struct bucket *const bucket = get_stream_bucket(stream);
+    struct bucket *const bucket = get_bucket(stream->handle, stream->thread);
     const bool can_be_found = is_known_while_held(stream);
     if (can_be_found)
         sm_lock(&bucket->lock);
@@ -165,20 +160,15 @@ static void orphan_streams(void *thread)
     sm_unlock(&bucket->lock);
 }
 
+/* With the bucket locked. device: -1 finds a stream of any device. */
 static struct sm_stream *find_stream_in_bucket(const struct bucket *bucket, synced_mem_stream handle, uint64_t thread,
                                                int device)
 {
     struct sm_stream *stream = bucket->first;
     while (stream &&
-           (stream->handle != handle || stream->thread != thread || (thread != 0 && stream->device != device)))
+           (stream->handle != handle || stream->thread != thread || (device >= 0 && stream->device != device)))
         stream = stream->next;
     return stream;
-}
-
-static unsigned get_next_number(int device)
-{
-    static atomic_uint numbers[SM_MAX_DEVICES];
-    return atomic_fetch_add_explicit(&numbers[device], 1, memory_order_relaxed);
 }
 
 /* Allocates the record with no lock held. If two threads first use a stream at once, one of them discards its
@@ -186,6 +176,7 @@ static unsigned get_next_number(int device)
 static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int device,
                                     struct sm_stream **out)
 {
+    static atomic_uint numbers[SM_MAX_DEVICES];
     const bool created = handle != SM_HANDLE_PER_THREAD;
     const uint64_t thread = created ? 0 : get_thread_number();
     struct sm_stream *fresh = sm_stream_record_take();
@@ -196,13 +187,13 @@ static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream han
     fresh->handle = handle;
     fresh->thread = thread;
     fresh->id = id;
-    fresh->number = get_next_number(device);
+    fresh->number = atomic_fetch_add_explicit(&numbers[device], 1, memory_order_relaxed);
     sm_mutex_init(&fresh->lock);
     atomic_store_explicit(&fresh->state, KNOWN, memory_order_relaxed);
     atomic_store_explicit(&fresh->orphaned, false, memory_order_relaxed);
     atomic_store_explicit(&fresh->holders, is_known_while_held(fresh) ? 0 : 1, memory_order_relaxed);
     sm_lock(&bucket->lock);
-    struct sm_stream *stream = find_stream_in_bucket(bucket, handle, thread, device);
+    struct sm_stream *stream = find_stream_in_bucket(bucket, handle, thread, created ? -1 : device);
     if (!stream) {
         fresh->next = bucket->first;
         bucket->first = stream = fresh;
@@ -225,13 +216,6 @@ static struct sm_stream *find_and_hold_stream(struct bucket *bucket, synced_mem_
     return stream;
 }
 
-static synced_mem_status find_per_thread_stream(int device, struct sm_stream **out)
-{
-    struct bucket *const bucket = get_bucket(SM_HANDLE_PER_THREAD, get_thread_number());
-    *out = find_and_hold_stream(bucket, SM_HANDLE_PER_THREAD, get_thread_number(), device);
-    return *out ? SYNCED_MEM_OK : add_stream(bucket, SM_HANDLE_PER_THREAD, 0, device, out);
-}
-
 static bool names_another_stream(const struct sm_stream *stream, uint64_t id)
 {
     return stream->id != 0 && id != 0 && stream->id != id;
@@ -239,7 +223,7 @@ static bool names_another_stream(const struct sm_stream *stream, uint64_t id)
 
 static void forget_vanished_stream(struct sm_stream *stream)
 {
-    struct bucket *const bucket = get_stream_bucket(stream);
+    struct bucket *const bucket = get_bucket(stream->handle, stream->thread);
     sm_lock(&bucket->lock);
     const bool known = get_state(stream) == KNOWN;
     if (known)
@@ -249,32 +233,21 @@ static void forget_vanished_stream(struct sm_stream *stream)
         drop_bucket_hold(stream);
 }
 
-/* Returns the stream that is known by this handle, held. NULL: none is known, or the handle names another stream
- * now. */
-static struct sm_stream *find_known_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t id)
-{
-    struct sm_stream *const stream = find_and_hold_stream(bucket, handle, 0, 0);
-    if (!stream || !names_another_stream(stream, id))
-        return stream;
-    forget_vanished_stream(stream);
-    sm_stream_drop(stream);
-    return NULL;
-}
-
-static synced_mem_status add_created_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int likely,
-                                            struct sm_stream **out)
-{
-    int device;
-    const synced_mem_status status = sm_device_of_stream(handle, likely, &device);
-    return status == SYNCED_MEM_OK ? add_stream(bucket, handle, id, device, out) : status;
-}
-
 static synced_mem_status find_created_stream(int device, int likely, synced_mem_stream handle, uint64_t id,
                                              struct sm_stream **out)
 {
     struct bucket *const bucket = get_bucket(handle, 0);
-    struct sm_stream *stream = find_known_stream(bucket, handle, id);
-    SM_TRY(stream ? SYNCED_MEM_OK : add_created_stream(bucket, handle, id, likely, &stream));
+    struct sm_stream *stream = find_and_hold_stream(bucket, handle, 0, -1);
+    if (stream && names_another_stream(stream, id)) {
+        forget_vanished_stream(stream);
+        sm_stream_drop(stream);
+        stream = NULL;
+    }
+    if (!stream) {
+        int found;
+        SM_TRY(sm_device_of_stream(handle, likely, &found));
+        SM_TRY(add_stream(bucket, handle, id, found, &stream));
+    }
     const int its = stream->device;
     if (device >= 0 && its != device) {
         sm_stream_drop(stream);
@@ -307,8 +280,11 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
         *out = NULL;
         return SYNCED_MEM_OK;
     }
-    if (handle == SM_HANDLE_PER_THREAD)
-        return find_per_thread_stream(resolved, out);
+    if (handle == SM_HANDLE_PER_THREAD) {
+        struct bucket *const bucket = get_bucket(handle, get_thread_number());
+        *out = find_and_hold_stream(bucket, handle, get_thread_number(), resolved);
+        return *out ? SYNCED_MEM_OK : add_stream(bucket, handle, 0, resolved, out);
+    }
     if (!is_legacy)
         return find_created_stream(device, resolved, handle, facts.id, out);
     *out = get_uncreated_stream(legacy, resolved);
@@ -340,26 +316,19 @@ static synced_mem_status fail_vanished(const struct sm_stream *stream)
                    (void *)stream->handle);
 }
 
-static synced_mem_status hold_last_fence(struct sm_stream *stream, struct sm_fence **out)
-{
-    struct sm_fence *const last = atomic_load_explicit(&stream->last, memory_order_acquire);
-    if (!last)
-        return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost before stream %p was done", stream->device,
-                       (void *)stream->handle);
-    *out = sm_fence_hold(last);
-    return SYNCED_MEM_OK;
-}
-
 /* With the stream locked. A caller that is done with the stream may destroy it as soon as the lock is free. */
 static synced_mem_status record_use_end(struct sm_stream *stream, struct sm_fence **out)
 {
-    switch (get_state(stream)) {
-    case DONE:
-        return hold_last_fence(stream, out);
-    case VANISHED:
+    const enum state state = get_state(stream);
+    if (state == VANISHED)
         return fail_vanished(stream);
-    case KNOWN:
-        break;
+    if (state == DONE) {
+        struct sm_fence *const last = atomic_load_explicit(&stream->last, memory_order_acquire);
+        if (!last)
+            return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost before stream %p was done", stream->device,
+                           (void *)stream->handle);
+        *out = sm_fence_hold(last);
+        return SYNCED_MEM_OK;
     }
     struct sm_stream *const on = get_recordable_stream(stream);
     struct sm_fence *const shared = sm_shared_end(on->serial);
@@ -441,20 +410,15 @@ synced_mem_status sm_stream_wait_for_any(struct sm_stream *stream, int device)
 
 /* Blocking streams wait for the work that the legacy stream waits for. Another thread's default stream needs no such
  * wait for its own work. */
-static bool make_stream_wait(struct sm_stream *stream, struct sm_fence *fence)
-{
-    struct sm_stream *const on = get_recordable_stream(stream);
-    struct sm_stream_facts facts;
-    return get_state(stream) == KNOWN &&
-           sm_device_stream_query_capture(on->device, on->handle, &facts) == SYNCED_MEM_OK && !facts.capturing &&
-           !names_another_stream(on, facts.id) &&
-           (is_behind(stream, fence) || sm_stream_wait(on, fence) == SYNCED_MEM_OK);
-}
-
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
 {
+    struct sm_stream_facts facts;
     lock_stream(stream);
-    const bool held = make_stream_wait(stream, fence);
+    struct sm_stream *const on = get_recordable_stream(stream);
+    const bool held = get_state(stream) == KNOWN &&
+                      sm_device_stream_query_capture(on->device, on->handle, &facts) == SYNCED_MEM_OK &&
+                      !facts.capturing && !names_another_stream(on, facts.id) &&
+                      (is_behind(stream, fence) || sm_stream_wait(on, fence) == SYNCED_MEM_OK);
     unlock_stream(stream);
     return held;
 }
@@ -514,20 +478,16 @@ bool sm_stream_is_over(const struct sm_stream *stream)
            (has_counted_holders(stream) && atomic_load_explicit(&stream->orphaned, memory_order_relaxed));
 }
 
-/* Returns whether the stream was given any use. The caller holds the stream. */
-static bool has_given_uses(const struct sm_stream *stream)
-{
-    const unsigned others = is_known_while_held(stream) ? 1 : 2;
-    return atomic_load_explicit(&stream->holders, memory_order_relaxed) > others;
-}
-
 /* On a lost device nothing runs, and the stream's handle may be invalid by the next query. So the stream is done. */
 static synced_mem_status end_stream(struct bucket *bucket, struct sm_stream *stream)
 {
     struct sm_fence *last = NULL;
     if (get_state(stream) != KNOWN)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = has_given_uses(stream) ? record_use_end(stream, &last) : SYNCED_MEM_OK;
+    /* Besides the uses that it was given, the caller holds the stream, and perhaps the bucket. */
+    const unsigned others = is_known_while_held(stream) ? 1 : 2;
+    const bool has_uses = atomic_load_explicit(&stream->holders, memory_order_relaxed) > others;
+    const synced_mem_status status = has_uses ? record_use_end(stream, &last) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return get_state(stream) == VANISHED ? SYNCED_MEM_OK : status;
     sm_lock(&bucket->lock);
@@ -538,25 +498,13 @@ static synced_mem_status end_stream(struct bucket *bucket, struct sm_stream *str
     return status;
 }
 
-static struct sm_stream *find_any_known_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t thread)
-{
-    sm_lock(&bucket->lock);
-    struct sm_stream *stream = bucket->first;
-    while (stream && (stream->handle != handle || stream->thread != thread))
-        stream = stream->next;
-    if (stream)
-        sm_stream_hold(stream);
-    sm_unlock(&bucket->lock);
-    return stream;
-}
-
 synced_mem_status sm_stream_forget(synced_mem_stream handle)
 {
     const uint64_t thread = handle == SM_HANDLE_PER_THREAD ? get_thread_number() : 0;
     struct bucket *const bucket = get_bucket(handle, thread);
     synced_mem_status status = SYNCED_MEM_OK;
     struct sm_stream *stream;
-    while (status == SYNCED_MEM_OK && (stream = find_any_known_stream(bucket, handle, thread)) != NULL) {
+    while (status == SYNCED_MEM_OK && (stream = find_and_hold_stream(bucket, handle, thread, -1)) != NULL) {
         lock_stream(stream);
         status = end_stream(bucket, stream);
         unlock_stream(stream);
@@ -567,21 +515,17 @@ synced_mem_status sm_stream_forget(synced_mem_stream handle)
 
 /* ---- The end ---- */
 
-static void forget_streams_in_bucket(struct bucket *bucket)
-{
-    struct sm_stream *stream;
-    while ((stream = bucket->first) != NULL) {
-        sm_lock(&bucket->lock);
-        forget_stream_in_bucket(bucket, stream, DONE);
-        sm_unlock(&bucket->lock);
-        drop_bucket_hold(stream);
-    }
-}
-
 synced_mem_status sm_stream_shutdown(void)
 {
-    for (int i = 0; i < BUCKETS; i++)
-        forget_streams_in_bucket(&buckets[i]);
+    for (struct bucket *bucket = buckets; bucket < buckets + BUCKETS; bucket++) {
+        struct sm_stream *stream;
+        while ((stream = bucket->first) != NULL) {
+            sm_lock(&bucket->lock);
+            forget_stream_in_bucket(bucket, stream, DONE);
+            sm_unlock(&bucket->lock);
+            drop_bucket_hold(stream);
+        }
+    }
     sm_stream_records_trim();
     return sm_internal_streams_shutdown();
 }

@@ -50,19 +50,6 @@ static struct {
     unsigned count;
 } laid_by = {.lock = SM_LOCK_INITIALIZER};
 
-static void lay_record_by(struct sm_stream *stream)
-{
-    stream->next = NULL;
-    sm_lock(&laid_by.lock);
-    if (laid_by.first)
-        laid_by.last->next = stream;
-    else
-        laid_by.first = stream;
-    laid_by.last = stream;
-    laid_by.count++;
-    sm_unlock(&laid_by.lock);
-}
-
 /* Makes the longest unused record available if there are more than so many. Returns whether there were. */
 static bool reuse_record_beyond(unsigned most)
 {
@@ -93,7 +80,15 @@ void sm_stream_record_give(struct sm_stream *stream)
         sm_slab_give(&records, stream);
         return;
     }
-    lay_record_by(stream);
+    stream->next = NULL;
+    sm_lock(&laid_by.lock);
+    if (laid_by.first)
+        laid_by.last->next = stream;
+    else
+        laid_by.first = stream;
+    laid_by.last = stream;
+    laid_by.count++;
+    sm_unlock(&laid_by.lock);
     (void)reuse_record_beyond(LAID_BY);
 }
 

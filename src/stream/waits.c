@@ -11,11 +11,6 @@ static struct sm_fence *const *get_fences(const struct sm_waits *waits)
     return waits->many ? waits->many : waits->few;
 }
 
-static bool has_just_added(const struct sm_waits *waits, const struct sm_fence *fence)
-{
-    return waits->count > 0 && get_fences(waits)[waits->count - 1] == fence;
-}
-
 /* Without memory for more the fences that are there are enough to wait for. */
 static bool make_room(struct sm_waits *waits)
 {
@@ -36,9 +31,9 @@ synced_mem_status sm_waits_add(struct sm_waits *waits, struct sm_fence *fence)
 {
     if (!fence)
         return SYNCED_MEM_OK;
-    if (has_just_added(waits, fence))
-        return SM_AGAIN;
     struct sm_fence **const list = waits->many ? waits->many : waits->few;
+    if (waits->count > 0 && list[waits->count - 1] == fence)
+        return SM_AGAIN;
     list[waits->count++] = sm_fence_hold(fence);
     waits->full = !make_room(waits);
     return SM_AGAIN;
@@ -49,13 +44,6 @@ struct waited {
     const struct sm_fence *fences[SM_FEW_WAITS];
     unsigned count;
 };
-
-/* Makes the fence done if a later one of its stream was waited for. */
-static void follow(struct sm_fence *fence, const struct waited *waited)
-{
-    for (unsigned i = 0; i < SM_FEW_WAITS && waited->fences[i]; i++)
-        sm_fence_follow(fence, waited->fences[i]);
-}
 
 /* Notes the first fence of each stream, which is the latest. */
 static void note_waited(struct waited *waited, const struct sm_fence *fence)
@@ -75,8 +63,8 @@ synced_mem_status sm_waits_wait(const struct sm_waits *waits, bool until_queued,
     *over = true;
     for (size_t i = waits->count; i > 0 && *over; i--) {
         struct sm_fence *const fence = get_fences(waits)[i - 1];
-        if (!until_queued)
-            follow(fence, &waited);
+        for (unsigned j = 0; !until_queued && j < SM_FEW_WAITS && waited.fences[j]; j++)
+            sm_fence_follow(fence, waited.fences[j]);
         const synced_mem_status status = until_queued ? sm_fence_wait_queued(fence) : sm_fence_wait(fence);
         if (status != SYNCED_MEM_OK && first.status == SYNCED_MEM_OK)
             sm_outcome_set(&first, status);

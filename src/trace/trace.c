@@ -211,18 +211,13 @@ void sm_trace_end_object(const void *object)
 
 /* ---- Transfers ---- */
 
-static enum sm_side get_target_side(unsigned direction)
-{
-    return direction == SM_H2D ? SM_GPU : SM_CPU;
-}
-
 /* Fills *who with the cause, and counts the transfer for its object. A copy within the device is not counted. */
 void sm_trace_count_move(unsigned direction, size_t bytes, struct sm_trace_who *who)
 {
     sm_lock(&trace.lock);
     struct sm_traced *const object = identify(&sm_caller.subject, who);
     if (object && direction != SM_D2D && bytes > 0)
-        sm_traced_moved(object, get_target_side(direction), bytes, &who->by);
+        sm_traced_moved(object, direction == SM_H2D ? SM_GPU : SM_CPU, bytes, &who->by);
     sm_unlock(&trace.lock);
 }
 

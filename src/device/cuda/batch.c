@@ -18,16 +18,6 @@ static atomic_int batches; /* enum batches */
  * copies. At 4 KiB and at 64 KiB the batch is faster. From the device it is never slower. */
 enum { SLOW_ABOVE = 4 << 10, SLOW_BELOW = 64 << 10 };
 
-static bool is_batch_faster(size_t size, bool to_device)
-{
-    return !to_device || size <= SLOW_ABOVE || size >= SLOW_BELOW;
-}
-
-static bool is_legacy_stream(synced_mem_stream stream)
-{
-    return !stream || stream == SM_HANDLE_LEGACY;
-}
-
 static bool has_driver_batches(void)
 {
     int driver;
@@ -43,13 +33,13 @@ static bool has_driver_batches(void)
 
 bool sm_device_has_batches(synced_mem_stream stream)
 {
-    return !is_legacy_stream(stream) && has_driver_batches();
+    return stream && stream != SM_HANDLE_LEGACY && has_driver_batches();
 }
 
 /* Memory that was registered in pieces needs a copy for each piece. */
 bool sm_device_batch_takes(const void *host, size_t size, bool to_device)
 {
-    return size > 0 && is_batch_faster(size, to_device) && sm_cuda_in_piece(host, size) == size;
+    return size > 0 && (!to_device || size <= SLOW_ABOVE || size >= SLOW_BELOW) && sm_cuda_in_piece(host, size) == size;
 }
 
 /* Page-locked sources may be read in the stream's order. CUDA 12 has one more argument than CUDA 13, and other
@@ -78,33 +68,21 @@ static synced_mem_status queue_copies(int device, void *const *to, const void *c
     return status;
 }
 
-static bool means_missing(cudaError_t code)
-{
-    return code == cudaErrorCallRequiresNewerDriver || code == cudaErrorNotSupported;
-}
-
 /* Queues one copy without a batch, which would cost more. An earlier batch of the call may have found them missing. */
-static synced_mem_status queue_batch_or_copies(int device, void *const *to, const void *const *from,
-                                               const size_t *sizes, size_t count, enum cudaMemcpyKind kind,
-                                               cudaStream_t stream)
-{
-    if (count == 1 || atomic_load_explicit(&batches, memory_order_relaxed) == BATCHES_MISSING)
-        return queue_copies(device, to, from, sizes, count, kind, stream);
-    const cudaError_t code = queue_batch(to, from, sizes, count, stream);
-    if (!means_missing(code))
-        return check_code(code, "cudaMemcpyBatchAsync", device, 0);
-    (void)cudaGetLastError();
-    atomic_store_explicit(&batches, BATCHES_MISSING, memory_order_relaxed);
-    return queue_copies(device, to, from, sizes, count, kind, stream);
-}
-
 synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *const *from, const size_t *sizes,
                                        size_t count, bool to_device, synced_mem_stream stream)
 {
     struct before before;
     const enum cudaMemcpyKind kind = to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
     SM_TRY(make_current(device, &before));
-    return leave_device(device, &before, queue_batch_or_copies(device, to, from, sizes, count, kind, stream));
+    if (count != 1 && atomic_load_explicit(&batches, memory_order_relaxed) != BATCHES_MISSING) {
+        const cudaError_t code = queue_batch(to, from, sizes, count, stream);
+        if (code != cudaErrorCallRequiresNewerDriver && code != cudaErrorNotSupported)
+            return leave_device(device, &before, check_code(code, "cudaMemcpyBatchAsync", device, 0));
+        (void)cudaGetLastError();
+        atomic_store_explicit(&batches, BATCHES_MISSING, memory_order_relaxed);
+    }
+    return leave_device(device, &before, queue_copies(device, to, from, sizes, count, kind, stream));
 }
 
 #else

@@ -15,14 +15,6 @@ static size_t get_last_piece(const char *data, size_t locked, size_t size)
     return size <= SM_CUDA_PIECE || locked < behind ? locked : behind;
 }
 
-static synced_mem_status register_piece(int device, char *data, size_t size, bool read_only)
-{
-    const unsigned flags =
-        cudaHostRegisterPortable | cudaHostRegisterMapped | (read_only ? cudaHostRegisterReadOnly : 0);
-    return check_code_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, cudaHostRegister(data, size, flags), "cudaHostRegister",
-                           device, size);
-}
-
 /* Unregisters the last piece first, so that the page-locked bytes are always the first ones. */
 static synced_mem_status unregister_pieces(int device, char *data, size_t size, size_t *locked)
 {
@@ -47,10 +39,13 @@ static void undo_registration(int device, char *data, size_t size, size_t *locke
 
 static synced_mem_status register_pieces(int device, char *data, size_t size, bool read_only, size_t *locked)
 {
+    const unsigned flags =
+        cudaHostRegisterPortable | cudaHostRegisterMapped | (read_only ? cudaHostRegisterReadOnly : 0);
     synced_mem_status status = SYNCED_MEM_OK;
     while (*locked < size && status == SYNCED_MEM_OK) {
         const size_t piece = get_next_piece(data + *locked, size - *locked, size);
-        status = register_piece(device, data + *locked, piece, read_only);
+        status = check_code_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, cudaHostRegister(data + *locked, piece, flags),
+                                 "cudaHostRegister", device, piece);
         if (status == SYNCED_MEM_OK)
             *locked += piece;
     }

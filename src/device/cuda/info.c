@@ -1,6 +1,8 @@
 /* The seam on the CUDA runtime: properties of a device. */
 #include "device/cuda/runtime.h"
 
+#include "base/status.h"
+
 #include <string.h>
 
 /* Older drivers don't know the attribute. */
@@ -26,15 +28,6 @@ static const struct attribute {
     {offsetof(synced_mem_device_info, unified_addressing), cudaDevAttrUnifiedAddressing, 0},
     {offsetof(synced_mem_device_info, async_engines), cudaDevAttrAsyncEngineCount, 0},
 };
-
-static synced_mem_status query_versions(int device, synced_mem_device_info *info)
-{
-    const synced_mem_status status =
-        check_code(cudaDriverGetVersion(&info->driver_version), "cudaDriverGetVersion", device, 0);
-    return status != SYNCED_MEM_OK
-               ? status
-               : check_code(cudaRuntimeGetVersion(&info->runtime_version), "cudaRuntimeGetVersion", device, 0);
-}
 
 static synced_mem_status query_attributes(int device, synced_mem_device_info *info)
 {
@@ -66,9 +59,9 @@ static synced_mem_status query_info(int device, synced_mem_device_info *info)
 {
     size_t free;
     size_t total;
-    synced_mem_status status = query_versions(device, info);
-    if (status == SYNCED_MEM_OK)
-        status = query_attributes(device, info);
+    SM_TRY(check_code(cudaDriverGetVersion(&info->driver_version), "cudaDriverGetVersion", device, 0));
+    SM_TRY(check_code(cudaRuntimeGetVersion(&info->runtime_version), "cudaRuntimeGetVersion", device, 0));
+    synced_mem_status status = query_attributes(device, info);
     if (status == SYNCED_MEM_OK)
         status = check_code(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", device, 0);
     if (status == SYNCED_MEM_OK)

@@ -92,36 +92,30 @@ bool sm_device_frees_in_order(int device)
 
 /* ---- Memory ---- */
 
-static synced_mem_status alloc_on_device(int device, size_t size, synced_mem_stream stream, void **out)
-{
-    enum pools pools;
-    SM_TRY(get_pools(device, &pools));
-    if (pools == POOLS_MISSING)
-        return check_code(cudaMalloc(out, size), "cudaMalloc", device, size);
-    return check_code(cudaMallocFromPoolAsync(out, size, devices[device].pool, stream), "cudaMallocFromPoolAsync",
-                      device, size);
-}
-
 synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out)
 {
     struct before before;
-    const synced_mem_status status = enter_device(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave_device(device, &before, alloc_on_device(device, size, stream, out));
-}
-
-static synced_mem_status free_on_device(int device, void *data, synced_mem_stream stream)
-{
-    if (sm_device_frees_in_order(device))
-        return check_code(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0);
-    const synced_mem_status status = check_code(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
-    return status == SYNCED_MEM_OK ? check_code(cudaFree(data), "cudaFree", device, 0) : status;
+    enum pools pools;
+    SM_TRY(enter_device(device, &before));
+    synced_mem_status status = get_pools(device, &pools);
+    if (status == SYNCED_MEM_OK && pools == POOLS_MISSING)
+        status = check_code(cudaMalloc(out, size), "cudaMalloc", device, size);
+    else if (status == SYNCED_MEM_OK)
+        status = check_code(cudaMallocFromPoolAsync(out, size, devices[device].pool, stream), "cudaMallocFromPoolAsync",
+                            device, size);
+    return leave_device(device, &before, status);
 }
 
 synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = enter_device(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave_device(device, &before, free_on_device(device, data, stream));
+    SM_TRY(enter_device(device, &before));
+    if (sm_device_frees_in_order(device))
+        return leave_device(device, &before, check_code(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0));
+    synced_mem_status status = check_code(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
+    if (status == SYNCED_MEM_OK)
+        status = check_code(cudaFree(data), "cudaFree", device, 0);
+    return leave_device(device, &before, status);
 }
 
 synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)

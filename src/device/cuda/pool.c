@@ -182,15 +182,16 @@ static synced_mem_status set_device_access(int device, const struct wish *wish)
                         wish->allow ? enable_peer(device, wish->peer) : disable_peer(device, wish->peer));
 }
 
-static synced_mem_status set_peer_access(int device, const struct wish *wish)
+/* make: creates a missing pool; without pools the access is to all memory of the device. */
+static synced_mem_status set_peer_access(int device, const struct wish *wish, bool make)
 {
     struct before before;
     cudaMemPool_t pool;
     SM_TRY(enter_device(device, &before));
     synced_mem_status status = check_peer_possible(device, wish->peer);
     if (status == SYNCED_MEM_OK)
-        status = sm_cuda_pool(device, true, &pool);
-    if (status == SYNCED_MEM_OK)
+        status = sm_cuda_pool(device, make, &pool);
+    if (status == SYNCED_MEM_OK && (pool || make))
         status = pool ? set_pool_access(device, pool, wish) : set_device_access(device, wish);
     return leave_device(device, &before, status);
 }
@@ -211,23 +212,10 @@ synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow)
     const struct wish wish = {.peer = peer, .allow = allow};
     const unsigned char before =
         atomic_exchange(&permissions[device][peer], (unsigned char)(allow ? ALLOWED : FORBIDDEN));
-    const synced_mem_status status = set_peer_access(device, &wish);
+    const synced_mem_status status = set_peer_access(device, &wish, true);
     if (status != SYNCED_MEM_OK)
         atomic_store(&permissions[device][peer], before);
     return status;
-}
-
-static synced_mem_status set_access_in_pool(int device, const struct wish *wish)
-{
-    struct before before;
-    cudaMemPool_t pool;
-    SM_TRY(enter_device(device, &before));
-    synced_mem_status status = check_peer_possible(device, wish->peer);
-    if (status == SYNCED_MEM_OK)
-        status = sm_cuda_pool(device, false, &pool);
-    if (status == SYNCED_MEM_OK && pool)
-        status = set_pool_access(device, pool, wish);
-    return leave_device(device, &before, status);
 }
 
 /* A refusal is no failure, and the next transfer tries again. If the caller has forbidden the access meanwhile, it is
@@ -241,13 +229,13 @@ void sm_device_pool_reach(int device, int peer)
     if (!atomic_compare_exchange_strong(permission, &expected, TAKEN))
         return;
     const struct sm_detail first = sm_detail_get();
-    const synced_mem_status status = set_access_in_pool(device, &wish);
+    const synced_mem_status status = set_peer_access(device, &wish, false);
     unsigned char taken = TAKEN;
     if (status != SYNCED_MEM_OK)
         (void)atomic_compare_exchange_strong(permission, &taken,
                                              status == SYNCED_MEM_ERR_INVALID_DEVICE ? TOO_FAR : UNSET);
     else if (atomic_load(permission) == FORBIDDEN)
-        (void)set_access_in_pool(device, &forbidden);
+        (void)set_peer_access(device, &forbidden, false);
     sm_detail_set(&first);
 }
 
@@ -265,17 +253,12 @@ static synced_mem_status disable_peers(void)
     return sm_outcome_end(&first);
 }
 
-static void forget_permissions(void)
-{
-    for (int device = 0; device < SM_MAX_DEVICES; device++)
-        for (int peer = 0; peer < SM_MAX_DEVICES; peer++)
-            atomic_store(&permissions[device][peer], UNSET);
-}
-
 synced_mem_status sm_device_shutdown(void)
 {
     struct sm_outcome peers;
-    forget_permissions();
+    for (int device = 0; device < SM_MAX_DEVICES; device++)
+        for (int peer = 0; peer < SM_MAX_DEVICES; peer++)
+            atomic_store(&permissions[device][peer], UNSET);
     sm_outcome_set(&peers, disable_peers());
     const synced_mem_status pools = sm_cuda_destroy_pools();
     sm_cuda_forget_use();

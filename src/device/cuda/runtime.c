@@ -55,11 +55,9 @@ static const char *explain(cudaError_t code, synced_mem_status status)
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? " (an error of earlier work on the device)" : "";
 }
 
-synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
-                                size_t size)
+synced_mem_status sm_cuda_fail(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
+                               size_t size)
 {
-    if (code == cudaSuccess)
-        return SYNCED_MEM_OK;
     (void)cudaGetLastError();
     const synced_mem_status status = map_error_code(code, out_of_memory);
     const char *const absent = status == SYNCED_MEM_ERR_NO_GPU ? "no GPU: " : "";
@@ -82,16 +80,7 @@ static synced_mem_status query_current_device(int count, int *device)
     return count == 1 ? SYNCED_MEM_OK : check_code(cudaGetDevice(device), "cudaGetDevice", 0, 0);
 }
 
-/* Restores the current device; restore_capture_mode() restores the capture mode. Both try twice, since a failure
- * changes the caller's thread. */
-static void restore_device(int device, const struct before *before)
-{
-    if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
-        (void)cudaGetLastError();
-        (void)cudaSetDevice(before->device);
-    }
-}
-
+/* Tries twice, since a failure changes the caller's thread. */
 static void restore_capture_mode(const struct before *before)
 {
     enum cudaStreamCaptureMode mode = before->mode;
@@ -101,50 +90,34 @@ static void restore_capture_mode(const struct before *before)
     }
 }
 
-static synced_mem_status relax_capture_mode(int device, struct before *before)
+/* Relaxes the capture mode first: making a device current may create its context. */
+synced_mem_status sm_cuda_begin_calls(int device, bool relaxed, struct before *before)
 {
-    before->mode = cudaStreamCaptureModeRelaxed;
-    const synced_mem_status status = check_code(cudaThreadExchangeStreamCaptureMode(&before->mode),
-                                                "cudaThreadExchangeStreamCaptureMode", device, 0);
-    before->relaxed = status == SYNCED_MEM_OK;
-    return status;
-}
-
-static synced_mem_status switch_to_device(int device, const struct before *before)
-{
-    const synced_mem_status status = check_code(cudaSetDevice(device), "cudaSetDevice", device, 0);
+    *before = (struct before){.device = device};
+    if (sm_process_lost_gpu())
+        return fail_forked();
+    SM_TRY(query_current_device(atomic_load_explicit(&known_count, memory_order_relaxed), &before->device));
+    const bool elsewhere = before->device != device;
+    if (relaxed || elsewhere) {
+        before->mode = cudaStreamCaptureModeRelaxed;
+        SM_TRY(check_code(cudaThreadExchangeStreamCaptureMode(&before->mode), "cudaThreadExchangeStreamCaptureMode",
+                          device, 0));
+        before->relaxed = true;
+    }
+    const synced_mem_status status =
+        elsewhere ? check_code(cudaSetDevice(device), "cudaSetDevice", device, 0) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
         restore_capture_mode(before);
     return status;
 }
 
-/* Relaxes the capture mode first: making a device current may create its context. */
-static synced_mem_status begin_calls(int device, bool relaxed, struct before *before)
-{
-    *before = (struct before){.device = device};
-    if (sm_process_lost_gpu())
-        return fail_forked();
-    synced_mem_status status =
-        query_current_device(atomic_load_explicit(&known_count, memory_order_relaxed), &before->device);
-    const bool elsewhere = before->device != device;
-    if (status == SYNCED_MEM_OK && (relaxed || elsewhere))
-        status = relax_capture_mode(device, before);
-    return status == SYNCED_MEM_OK && elsewhere ? switch_to_device(device, before) : status;
-}
-
-synced_mem_status sm_cuda_make_current(int device, struct before *before)
-{
-    return begin_calls(device, false, before);
-}
-
-synced_mem_status sm_cuda_enter_device(int device, struct before *before)
-{
-    return begin_calls(device, true, before);
-}
-
+/* Tries twice to restore the device, as restore_capture_mode() does. */
 synced_mem_status sm_cuda_leave_device(int device, const struct before *before, synced_mem_status status)
 {
-    restore_device(device, before);
+    if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)cudaSetDevice(before->device);
+    }
     if (before->relaxed)
         restore_capture_mode(before);
     return status;
@@ -315,8 +288,8 @@ synced_mem_status sm_device_stream_query_capture(int device, synced_mem_stream s
     struct before before;
     if (is_handle_of_created(stream))
         return sm_process_lost_gpu() ? fail_forked() : query_capture_here(device, stream, facts);
-    const synced_mem_status status = enter_device(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave_device(device, &before, query_capture_here(device, stream, facts));
+    SM_TRY(enter_device(device, &before));
+    return leave_device(device, &before, query_capture_here(device, stream, facts));
 }
 
 /* Tries to record an event on the stream, for runtimes that can't report its device. An event can only be recorded on a
@@ -336,19 +309,6 @@ static bool can_record_event_of(synced_mem_stream stream, int device)
     return leave_device(device, &before, status) == SYNCED_MEM_OK;
 }
 
-static synced_mem_status try_devices(synced_mem_stream stream, int likely, int *device)
-{
-    const int count = sm_device_count();
-    for (int i = 0; i < count; i++) {
-        const int next = (likely + i) % count;
-        if (can_record_event_of(stream, next)) {
-            *device = next;
-            return SYNCED_MEM_OK;
-        }
-    }
-    return sm_fail(SYNCED_MEM_ERR_CUDA, "no device accepts %p as a stream of its own", (void *)stream);
-}
-
 /* cudaStreamGetDevice() is new in CUDA 12.8 and needs a driver as new. */
 synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int *device)
 {
@@ -358,7 +318,15 @@ synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int 
         return check_code(code, "cudaStreamGetDevice", likely, 0);
     (void)cudaGetLastError();
 #endif
-    return try_devices(stream, likely, device);
+    const int count = sm_device_count();
+    for (int i = 0; i < count; i++) {
+        const int next = (likely + i) % count;
+        if (can_record_event_of(stream, next)) {
+            *device = next;
+            return SYNCED_MEM_OK;
+        }
+    }
+    return sm_fail(SYNCED_MEM_ERR_CUDA, "no device accepts %p as a stream of its own", (void *)stream);
 }
 
 synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream)

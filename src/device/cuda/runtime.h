@@ -17,9 +17,9 @@
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 
-/* Maps the runtime's code to a status, and records a failure. A size of 0 is left out of the detail. */
-synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
-                                size_t size);
+/* Maps the runtime's code of a failure to a status, and records it. A size of 0 is left out of the detail. */
+synced_mem_status sm_cuda_fail(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
+                               size_t size);
 
 /* Host memory is registered in pieces of at most this size, because the driver refuses 512 GiB at once. Pieces end at
  * multiples of it, so that an address alone tells its piece. The runtime refuses a copy or a fill that spans two
@@ -40,10 +40,8 @@ struct before {
     bool relaxed; /* the capture mode was changed */
 };
 
-/* Makes the device current. If another one was, relaxes the capture mode too. */
-synced_mem_status sm_cuda_make_current(int device, struct before *before);
-/* Makes the device current and relaxes the capture mode. */
-synced_mem_status sm_cuda_enter_device(int device, struct before *before);
+/* Makes the device current. If relaxed, or if another one was current, relaxes the capture mode too. */
+synced_mem_status sm_cuda_begin_calls(int device, bool relaxed, struct before *before);
 /* Restores the state in *before and returns the given status. */
 synced_mem_status sm_cuda_leave_device(int device, const struct before *before, synced_mem_status status);
 
@@ -71,22 +69,23 @@ void sm_cuda_forget_use(void);
 static inline synced_mem_status check_code_with(synced_mem_status out_of_memory, cudaError_t code, const char *call,
                                                 int device, size_t size)
 {
-    return sm_cuda_check(out_of_memory, code, call, device, size);
+    return code == cudaSuccess ? SYNCED_MEM_OK : sm_cuda_fail(out_of_memory, code, call, device, size);
 }
 
 static inline synced_mem_status check_code(cudaError_t code, const char *call, int device, size_t size)
 {
-    return sm_cuda_check(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, code, call, device, size);
+    return code == cudaSuccess ? SYNCED_MEM_OK
+                               : sm_cuda_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, code, call, device, size);
 }
 
 static inline synced_mem_status make_current(int device, struct before *before)
 {
-    return sm_cuda_make_current(device, before);
+    return sm_cuda_begin_calls(device, false, before);
 }
 
 static inline synced_mem_status enter_device(int device, struct before *before)
 {
-    return sm_cuda_enter_device(device, before);
+    return sm_cuda_begin_calls(device, true, before);
 }
 
 static inline synced_mem_status leave_device(int device, const struct before *before, synced_mem_status status)

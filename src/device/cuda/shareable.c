@@ -73,11 +73,13 @@ static synced_mem_status check_driver(CUresult code, const char *call, int devic
 /* Giving something up is tried twice: after a failure it would stay. */
 #define TRY_TWICE(call) ((call) == CUDA_SUCCESS ? CUDA_SUCCESS : (call))
 
-static synced_mem_status query_uuid(int device, unsigned char uuid[SM_DEVICE_UUID_BYTES])
+/* The device is not made current: that would create its context. */
+synced_mem_status sm_device_uuid(int device, unsigned char uuid[SM_DEVICE_UUID_BYTES])
 {
     struct driver driver;
     CUdevice handle;
     CUuuid found;
+    SM_TRY(sm_cuda_resolve(device, &device));
     SM_TRY(find_calls(device, &driver));
     SM_TRY(check_driver(driver.cuDeviceGet(&handle, device), "cuDeviceGet", device, 0));
     SM_TRY(check_driver(driver.cuDeviceGetUuid(&found, handle), "cuDeviceGetUuid", device, 0));
@@ -86,27 +88,16 @@ static synced_mem_status query_uuid(int device, unsigned char uuid[SM_DEVICE_UUI
     return SYNCED_MEM_OK;
 }
 
-/* The device is not made current: that would create its context. */
-synced_mem_status sm_device_uuid(int device, unsigned char uuid[SM_DEVICE_UUID_BYTES])
-{
-    SM_TRY(sm_cuda_resolve(device, &device));
-    return query_uuid(device, uuid);
-}
-
 /* ---- Mappings ---- */
-
-static synced_mem_status set_access(const struct driver *driver, int device, CUdeviceptr data, size_t bytes)
-{
-    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
-                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return check_driver(driver->cuMemSetAccess(data, bytes, &access, 1), "cuMemSetAccess", device, bytes);
-}
 
 static synced_mem_status map_here(const struct driver *driver, int device, CUmemGenericAllocationHandle handle,
                                   size_t bytes, CUdeviceptr data)
 {
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     SM_TRY(check_driver(driver->cuMemMap(data, bytes, 0, handle, 0), "cuMemMap", device, bytes));
-    const synced_mem_status status = set_access(driver, device, data, bytes);
+    const synced_mem_status status =
+        check_driver(driver->cuMemSetAccess(data, bytes, &access, 1), "cuMemSetAccess", device, bytes);
     if (status != SYNCED_MEM_OK)
         (void)TRY_TWICE(driver->cuMemUnmap(data, bytes));
     return status;
@@ -208,20 +199,17 @@ static synced_mem_status import_memory(const struct driver *driver, int device, 
     return map_and_release(driver, device, handle, bytes, alignment, out);
 }
 
-/* A file that is no device memory, or of another size, is the other process's doing. */
-static synced_mem_status blame_peer(synced_mem_status status)
-{
-    return status == SYNCED_MEM_ERR_CUDA ? SYNCED_MEM_ERR_PEER : status;
-}
-
 synced_mem_status sm_device_import(int device, int file, size_t bytes, size_t alignment, void **out)
 {
     struct before before;
     struct driver driver;
     SM_TRY(enter_device(device, &before));
     synced_mem_status status = find_calls(device, &driver);
-    if (status == SYNCED_MEM_OK)
-        status = blame_peer(import_memory(&driver, device, file, bytes, alignment, out));
+    if (status == SYNCED_MEM_OK) {
+        status = import_memory(&driver, device, file, bytes, alignment, out);
+        /* A file that is no device memory, or of another size, is the other process's doing. */
+        status = status == SYNCED_MEM_ERR_CUDA ? SYNCED_MEM_ERR_PEER : status;
+    }
     return leave_device(device, &before, status);
 }
 

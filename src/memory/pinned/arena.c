@@ -74,23 +74,18 @@ static void give_block(unsigned place, struct sm_block *block)
     }
 }
 
-/* Adds a run of the class's cells. Returns false without room for it. */
-static bool add_run(unsigned place, unsigned class, bool try_all)
-{
-    struct sm_block *const block = take_block(place, sm_runs_bytes(class), try_all);
-    const bool added = block && sm_runs_add(&arena.runs[place], class, block);
-    if (block && !added)
-        give_block(place, block);
-    return added;
-}
-
 static bool take_cell(unsigned place, size_t size, bool try_all, struct sm_pinned *out)
 {
     struct sm_block *block = NULL;
     const unsigned class = sm_runs_class(size);
     void *data = sm_runs_take(&arena.runs[place], class, &block);
-    if (!data && add_run(place, class, try_all))
-        data = sm_runs_take(&arena.runs[place], class, &block);
+    if (!data) {
+        struct sm_block *const run = take_block(place, sm_runs_bytes(class), try_all);
+        if (run && sm_runs_add(&arena.runs[place], class, run))
+            data = sm_runs_take(&arena.runs[place], class, &block);
+        else if (run)
+            give_block(place, run);
+    }
     if (!data)
         return false;
     *out = (struct sm_pinned){.data = data, .bytes = size, .owner = block};
@@ -118,14 +113,6 @@ static bool take_memory_at_place(unsigned place, size_t size, bool try_all, stru
 static bool take_cell_or_block(unsigned place, size_t size, struct sm_pinned *out)
 {
     return take_memory_at_place(place, size, true, out) || take_whole_block(place, size, true, out);
-}
-
-static void give_memory_at_place(void *data, struct sm_block *block)
-{
-    const unsigned place = sm_arena_place_of(block);
-    arena.facts.used -= sm_arena_bytes_of(block);
-    if (!block->user || sm_runs_give(&arena.runs[place], block, data))
-        give_block(place, block);
 }
 
 static void link_segment(struct sm_segment *segment)
@@ -180,20 +167,16 @@ bool sm_arena_take_anywhere(size_t size, struct sm_pinned *out)
 
 void sm_arena_give(void *data, void *owner)
 {
+    struct sm_block *const block = owner;
     sm_lock(&arena.lock);
-    give_memory_at_place(data, owner);
+    const unsigned place = sm_arena_place_of(block);
+    arena.facts.used -= sm_arena_bytes_of(block);
+    if (!block->user || sm_runs_give(&arena.runs[place], block, data))
+        give_block(place, block);
     sm_unlock(&arena.lock);
 }
 
 /* ---- Segments ---- */
-
-static struct sm_block *make_block_record(void)
-{
-    sm_lock(&arena.lock);
-    struct sm_block *const block = sm_tlsf_block();
-    sm_unlock(&arena.lock);
-    return block;
-}
 
 static void drop_block_record(struct sm_block *block, size_t held)
 {
@@ -235,7 +218,9 @@ static synced_mem_status check_limit(size_t bytes)
 synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t size, struct sm_pinned *out)
 {
     struct sm_segment *segment;
-    struct sm_block *const block = make_block_record();
+    sm_lock(&arena.lock);
+    struct sm_block *const block = sm_tlsf_block();
+    sm_unlock(&arena.lock);
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a block's record");
     synced_mem_status status = check_limit(bytes);
@@ -262,14 +247,6 @@ static struct sm_segment *withdraw_segment(size_t keep, uint64_t until)
     return segment;
 }
 
-static void put_segment_back(struct sm_segment *segment)
-{
-    sm_lock(&arena.lock);
-    link_segment(segment);
-    segment->unused = sm_tlsf_give(&arena.tlsf[segment->place], segment->unused);
-    sm_unlock(&arena.lock);
-}
-
 /* Puts segments that the runtime refuses to unregister back after the others are released. */
 synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
 {
@@ -293,7 +270,10 @@ synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
     }
     while ((segment = stuck) != NULL) {
         stuck = segment->next;
-        put_segment_back(segment);
+        sm_lock(&arena.lock);
+        link_segment(segment);
+        segment->unused = sm_tlsf_give(&arena.tlsf[segment->place], segment->unused);
+        sm_unlock(&arena.lock);
     }
     return sm_outcome_end(&first);
 }

@@ -37,17 +37,12 @@ static int query_node(int device)
     return read_node(path);
 }
 
-static unsigned query_place(int device)
-{
-    const int node = sm_numa_nodes() > 1 ? query_node(device) : -1;
-    return node >= 0 && node < SM_HOST_PLACES - 1 ? (unsigned)node + 1 : 0;
-}
-
 unsigned sm_host_place_of(int device)
 {
     unsigned place = atomic_load_explicit(&known[device], memory_order_relaxed);
     if (place == 0) {
-        place = query_place(device) + 1;
+        const int node = sm_numa_nodes() > 1 ? query_node(device) : -1;
+        place = node >= 0 && node < SM_HOST_PLACES - 1 ? (unsigned)node + 2 : 1;
         atomic_store_explicit(&known[device], (unsigned char)place, memory_order_relaxed);
     }
     return place - 1;

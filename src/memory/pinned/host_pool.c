@@ -158,20 +158,16 @@ static synced_mem_status take_or_grow_pool(int device, unsigned place, size_t si
 
 /* ---- Memory ---- */
 
-static bool take_from_other_shards(unsigned place, size_t size, struct sm_pinned *out)
-{
-    struct sm_cached cached;
-    if (!sm_host_cache_take_others(make_key(size, place), &cached))
-        return false;
-    *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
-    return true;
-}
-
 static synced_mem_status take_shared(int device, unsigned place, size_t size, struct sm_pinned *out)
 {
     bool grew;
-    if (sm_arena_take(place, size, false, out) || take_from_other_shards(place, size, out))
+    struct sm_cached cached;
+    if (sm_arena_take(place, size, false, out))
         return SYNCED_MEM_OK;
+    if (sm_host_cache_take_others(make_key(size, place), &cached)) {
+        *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
+        return SYNCED_MEM_OK;
+    }
     pthread_mutex_lock(&growth.lock);
     const synced_mem_status status = take_or_grow_pool(device, place, size, &grew, out);
     pthread_mutex_unlock(&growth.lock);
@@ -213,7 +209,7 @@ void sm_host_pool_free(void *data, size_t bytes, void *owner)
         return;
     const struct sm_cached cached = {.key = make_key(bytes, sm_arena_place_of(owner)), .data = data, .owner = owner};
     if (sm_host_cache_put(&cached, bytes, &pushed_out))
-        give_cached_block(&pushed_out);
+        sm_arena_give(pushed_out.data, pushed_out.owner);
 }
 
 /* ---- Settings and statistics ---- */

@@ -18,19 +18,13 @@ struct work {
     atomic_size_t next; /* offset of the next piece */
 };
 
-static void prefault_piece(const struct work *work, size_t from)
-{
-    const size_t to = work->bytes - from < PIECE ? work->bytes : from + PIECE;
-    for (size_t at = from; at < to; at += PAGE)
-        *(volatile char *)(work->start + at) = 0;
-}
-
 static void *prefault_pieces(void *argument)
 {
     struct work *const work = argument;
     size_t from;
     while ((from = atomic_fetch_add_explicit(&work->next, PIECE, memory_order_relaxed)) < work->bytes)
-        prefault_piece(work, from);
+        for (size_t at = from; at < work->bytes && at < from + PIECE; at += PAGE)
+            *(volatile char *)(work->start + at) = 0;
     return NULL;
 }
 

@@ -37,14 +37,6 @@ static char *map_huge_pages(size_t bytes)
     return wide + before;
 }
 
-static char *map_segment(unsigned place, size_t bytes)
-{
-    char *const start = bytes < HUGE_PAGE ? map_pages(bytes) : map_huge_pages(bytes);
-    if (start && place > 0)
-        sm_numa_prefer(start, bytes, (int)place - 1);
-    return start;
-}
-
 /* Unmaps the segment. If the runtime still takes some of it for page-locked, its addresses are quarantined instead:
  * they must not return as other memory. */
 static void unmap_or_quarantine_segment(const struct sm_segment *segment)
@@ -57,9 +49,11 @@ static void unmap_or_quarantine_segment(const struct sm_segment *segment)
 
 static synced_mem_status map_and_lock_segment(struct sm_segment *segment)
 {
-    segment->start = map_segment(segment->place, segment->bytes);
+    segment->start = segment->bytes < HUGE_PAGE ? map_pages(segment->bytes) : map_huge_pages(segment->bytes);
     if (!segment->start)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for %zu page-locked bytes", segment->bytes);
+    if (segment->place > 0)
+        sm_numa_prefer(segment->start, segment->bytes, (int)segment->place - 1);
     sm_prefault(segment->start, segment->bytes);
     const synced_mem_status status =
         sm_device_host_register(segment->device, segment->start, segment->bytes, false, &segment->locked);

@@ -23,22 +23,17 @@ struct front {
 
 /* ---- The line ---- */
 
-/* Returns whether another participant may sleep. A malformed word may be that of one. */
-static bool may_another_sleep(const struct sm_participant *participant)
+/* Rings if another participant may sleep. A malformed word may be that of one. */
+static void ring_if_awaited(const struct sm_participant *participant)
 {
     for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
         struct sm_line_word other;
         const bool is_well = sm_line_read(participant->page, i, &other) == SYNCED_MEM_OK;
-        if (i != participant->index && (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE))
-            return true;
+        if (i != participant->index && (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE)) {
+            sm_bell_ring(participant->page);
+            return;
+        }
     }
-    return false;
-}
-
-static void ring_if_awaited(const struct sm_participant *participant)
-{
-    if (may_another_sleep(participant))
-        sm_bell_ring(participant->page);
 }
 
 static void leave_line(struct sm_participant *participant)
@@ -101,24 +96,9 @@ static synced_mem_status shrink_front(const struct sm_participant *participant, 
     return SYNCED_MEM_OK;
 }
 
-/* The cleaning rings. Only the last one is waited for. */
-static void clean_front(const struct sm_participant *participant, const struct front *front, bool is_last)
-{
-    const uint64_t patience = is_last ? SM_ERRAND_PATIENCE : PATIENCE_WITH_CLEANING;
-    sm_participant_clean_up(participant, front->members, sm_now() + patience);
-}
-
 static uint64_t get_shorter(uint64_t one, uint64_t other)
 {
     return one < other ? one : other;
-}
-
-/* Returns the deadline of a turn to read that no writer excludes: those in front, at most choosing or about to read, are
- * gone in a moment. */
-static sm_deadline get_deadline_behind_readers(const struct sm_participant *participant, sm_deadline deadline)
-{
-    const sm_deadline passed = sm_now() + PASSING;
-    return participant->mine.kind == SM_LINE_WRITE || deadline > passed ? deadline : passed;
 }
 
 /* Cleans up by the clock: others may ring all the time. One more try follows the deadline, as the front may have
@@ -126,7 +106,11 @@ static sm_deadline get_deadline_behind_readers(const struct sm_participant *part
 static synced_mem_status wait_for_front(const struct sm_participant *participant, sm_deadline deadline)
 {
     struct front front = {.members = ~((uint64_t)1 << participant->index)};
-    const sm_deadline behind_readers = get_deadline_behind_readers(participant, deadline);
+    /* Of a turn to read that no writer excludes: those in front, at most choosing or about to read, are gone in a
+     * moment. */
+    const sm_deadline passed = sm_now() + PASSING;
+    const bool waits_longer = participant->mine.kind == SM_LINE_WRITE || deadline > passed;
+    const sm_deadline behind_readers = waits_longer ? deadline : passed;
     sm_deadline clean_at = 0;
     bool is_last = false;
     for (int polls = 0;;) {
@@ -145,7 +129,9 @@ static synced_mem_status wait_for_front(const struct sm_participant *participant
         is_last = left == 0;
         const uint64_t until_clean = sm_deadline_left(clean_at);
         if (is_last || (clean_at > 0 && until_clean == 0)) {
-            clean_front(participant, &front, is_last);
+            /* The cleaning rings. Only the last one is waited for. */
+            const uint64_t patience = is_last ? SM_ERRAND_PATIENCE : PATIENCE_WITH_CLEANING;
+            sm_participant_clean_up(participant, front.members, sm_now() + patience);
             clean_at = 0;
             continue;
         }
@@ -156,27 +142,7 @@ static synced_mem_status wait_for_front(const struct sm_participant *participant
     }
 }
 
-static synced_mem_status stand_in_line(struct sm_participant *participant, bool writing, sm_deadline deadline)
-{
-    uint64_t place;
-    sm_participant_store(participant, SM_LINE_CHOOSING, ++participant->choices);
-    SM_TRY(choose_place(participant, &place));
-    sm_participant_store(participant, writing ? SM_LINE_WRITE : SM_LINE_FILL, place);
-    return wait_for_front(participant, deadline);
-}
-
 /* ---- Turns ---- */
-
-/* Counts the death of a writer that is not counted yet. Nobody else stores the contents meanwhile. */
-static synced_mem_status count_death(struct sm_participant *participant, struct sm_contents *contents)
-{
-    SM_TRY(sm_contents_read(participant->page, contents));
-    if (contents->head != SM_CONTENTS_WRITTEN)
-        return SYNCED_MEM_OK;
-    *contents = (struct sm_contents){.head = SYNCED_MEM_UNINITIALIZED, .deaths = contents->deaths + 1};
-    sm_contents_store(participant->page, *contents);
-    return SYNCED_MEM_OK;
-}
 
 static synced_mem_status tell_death(struct sm_participant *participant, const struct sm_contents *contents)
 {
@@ -190,10 +156,21 @@ static synced_mem_status tell_death(struct sm_participant *participant, const st
 
 synced_mem_status sm_turn_wait(struct sm_participant *participant, bool writing, sm_deadline deadline, unsigned *head)
 {
+    uint64_t place;
     struct sm_contents contents;
-    synced_mem_status status = stand_in_line(participant, writing, deadline);
+    sm_participant_store(participant, SM_LINE_CHOOSING, ++participant->choices);
+    synced_mem_status status = choose_place(participant, &place);
+    if (status == SYNCED_MEM_OK) {
+        sm_participant_store(participant, writing ? SM_LINE_WRITE : SM_LINE_FILL, place);
+        status = wait_for_front(participant, deadline);
+    }
     if (status == SYNCED_MEM_OK)
-        status = count_death(participant, &contents);
+        status = sm_contents_read(participant->page, &contents);
+    /* Counts the death of a writer that is not counted yet. Nobody else stores the contents meanwhile. */
+    if (status == SYNCED_MEM_OK && contents.head == SM_CONTENTS_WRITTEN) {
+        contents = (struct sm_contents){.head = SYNCED_MEM_UNINITIALIZED, .deaths = contents.deaths + 1};
+        sm_contents_store(participant->page, contents);
+    }
     if (status == SYNCED_MEM_OK)
         status = tell_death(participant, &contents);
     if (status != SYNCED_MEM_OK) {
