@@ -72,7 +72,8 @@ static synced_mem_status access_side(synced_mem *mem, const synced_mem_dlpack_op
     return sm_access_on(mem, mode, options->stream, data);
 }
 
-/* Accesses the object and exports its memory. Another thread may replace the memory, or resize the object, in between. */
+/* Accesses the object and exports its memory. Another thread may replace the memory, or resize the object, in between.
+ * */
 static synced_mem_status export_memory(struct export *export, const synced_mem_dlpack_options *options, uint64_t bytes,
                                        void **data)
 {

@@ -44,8 +44,8 @@ void sm_unlock(struct sm_lock *lock);
 /* Adds a lock to the list that a fork takes, at its first use. */
 void sm_lock_register(struct sm_lock *lock);
 
-/* Take and release a lock that is held for a few instructions, during which the thread calls nothing. So nobody needs to
- * know that it holds a lock, and that is not recorded. */
+/* Take and release a lock that is held for a few instructions, during which the thread calls nothing. So nobody needs
+ * to know that it holds a lock, and that is not recorded. */
 static inline void sm_lock_briefly(struct sm_lock *lock)
 {
     if (!atomic_load_explicit(&lock->known, memory_order_acquire))

@@ -1,7 +1,7 @@
 /*
  * Transfers and fills of host memory by threads of the host, with no lock held. A transfer has one fence, which is
- * queueing until the bytes are moved. The first thread that waits for the fence moves them. So whoever begins a transfer
- * must wait for it. In a forked child of a process without a GPU no other thread is in the middle of one.
+ * queueing until the bytes are moved. The first thread that waits for the fence moves them. So whoever begins a
+ * transfer must wait for it. In a forked child of a process without a GPU no other thread is in the middle of one.
  */
 #ifndef SM_HOST_TRANSFER_H
 #define SM_HOST_TRANSFER_H
@@ -25,9 +25,9 @@ struct sm_host_collection {
     struct sm_fence *fence; /* held; NULL: no range was added */
 };
 
-/* Adds size bytes at the offset in from to the first bytes of to, and enters the transfer as work in flight on both copies.
- * Nothing may be in flight that a write of to or a read of from waits for. The contents of to are arriving then. Does not
- * block. ERR_OUT_OF_HOST_MEMORY: nothing has changed. */
+/* Adds size bytes at the offset in from to the first bytes of to, and enters the transfer as work in flight on both
+ * copies. Nothing may be in flight that a write of to or a read of from waits for. The contents of to are arriving
+ * then. Does not block. ERR_OUT_OF_HOST_MEMORY: nothing has changed. */
 synced_mem_status sm_host_collection_add(struct sm_host_collection *collection, struct sm_copy *to,
                                          struct sm_copy *from, size_t from_offset, size_t size);
 

@@ -1,6 +1,6 @@
 /*
- * The streams whose work a pass over many copies has seen pending. Later events of such a stream are pending too, so the
- * pass queries one event a stream, however many streams there are.
+ * The streams whose work a pass over many copies has seen pending. Later events of such a stream are pending too, so
+ * the pass queries one event a stream, however many streams there are.
  */
 #ifndef SM_PENDING_H
 #define SM_PENDING_H

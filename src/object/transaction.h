@@ -1,6 +1,6 @@
 /*
- * Transactions: the begin and end of a call on one object, and how it waits in between. Calls on several objects use the
- * same steps with the locks of several.h. A transaction holds the object's lock from sm_enter() to sm_leave(). Each
+ * Transactions: the begin and end of a call on one object, and how it waits in between. Calls on several objects use
+ * the same steps with the locks of several.h. A transaction holds the object's lock from sm_enter() to sm_leave(). Each
  * unlock publishes the pointers that the hot path may return. After a failure the head is as it was at the beginning.
  */
 #ifndef SM_TRANSACTION_H

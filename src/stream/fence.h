@@ -64,8 +64,8 @@ synced_mem_status sm_fence_open(int device, uint64_t serial, struct sm_host_work
 /* Records the fence's event behind its work, which is all queued on the stream now. The fence is then pending. Does not
  * block. On failure the fence is unchanged. */
 synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle);
-/* Makes the fence stand for work that threads of the host do alone, without an event. The memory of the fence belongs to
- * the work: drop() frees it. Otherwise as sm_fence_open(). */
+/* Makes the fence stand for work that threads of the host do alone, without an event. The memory of the fence belongs
+ * to the work: drop() frees it. Otherwise as sm_fence_open(). */
 void sm_fence_begin_on_host(struct sm_fence *fence, uint64_t serial, struct sm_host_work *work);
 /* Ends the fence without an event. state: DONE or LOST. stray: a part of the work may be running. Does not block. */
 void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stray);

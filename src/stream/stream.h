@@ -82,9 +82,9 @@ synced_mem_status sm_stream_record_fence(struct sm_stream *stream, struct sm_fen
  * failure *out is unchanged. */
 synced_mem_status sm_internal_stream(int device, enum sm_internal internal, struct sm_stream **out);
 
-/* Finds an idle one of SM_INTERNALS_BEHIND internal streams. If none is idle, takes the next one in turn. A stream whose
- * last fence was seen done is idle; any other is queried. Nothing is reserved: another thread may find the same stream.
- * first: the first of them. Does not block. Errors: as
+/* Finds an idle one of SM_INTERNALS_BEHIND internal streams. If none is idle, takes the next one in turn. A stream
+ * whose last fence was seen done is idle; any other is queried. Nothing is reserved: another thread may find the same
+ * stream. first: the first of them. Does not block. Errors: as
  * sm_internal_stream() and sm_device_stream_query(). */
 synced_mem_status sm_internal_stream_behind(int device, enum sm_internal first, struct sm_stream **out);
 

@@ -86,9 +86,6 @@ static void failed_read_and_wait(enum way way)
     end(&it);
 }
 
-static const struct script scripts[] = {{no_event, 1},
-                                        {out_of_sight, 1},
-                                        {out_of_sight_on_device, 1},
-                                        {failed_read, 1},
-                                        {failed_read_and_wait, 1}};
+static const struct script scripts[] = {
+    {no_event, 1}, {out_of_sight, 1}, {out_of_sight_on_device, 1}, {failed_read, 1}, {failed_read_and_wait, 1}};
 const struct scripts failure_scripts = {scripts, sizeof scripts / sizeof scripts[0]};

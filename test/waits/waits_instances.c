@@ -73,8 +73,8 @@ static bool is_public(const struct address *address)
 static struct {
     const char *name;
     bool met;
-} told[] = {{"runtime.c:", false}, {"memory.c:", false},   {"fence.c:", false},
-            {"stream.c:", false},  {"inflight.c:", false}, {"waits.c:", false}, {"transaction.c:", false}};
+} told[] = {{"runtime.c:", false},  {"memory.c:", false}, {"fence.c:", false},      {"stream.c:", false},
+            {"inflight.c:", false}, {"waits.c:", false},  {"transaction.c:", false}};
 enum { TOLD = sizeof told / sizeof told[0] };
 
 static bool is_told_to(const struct address *address)

@@ -22,8 +22,8 @@ static struct {
     unsigned generation; /* the process that has the threads */
 } closer = {.lock = SM_LOCK_INITIALIZER};
 
-/* After a fork: the child has neither the threads nor, one hopes, the use of the parent's descriptors. They stay open in
- * it, because a close() might block. */
+/* After a fork: the child has neither the threads nor, one hopes, the use of the parent's descriptors. They stay open
+ * in it, because a close() might block. */
 static void forget_parent(void)
 {
     if (closer.generation == sm_process_generation())

@@ -22,9 +22,10 @@ struct sm_errand {
     atomic_uint state;
 };
 
-/* Runs the errand in a thread, and blocks until it has run, or until the deadline; without a deadline in this thread. Returns whether it has run: it is the
- * caller's again. Otherwise it ends by itself, and the caller must not use it. If the system refuses a thread, the errand
- * runs in this one. In a forked child that was inside this call it never ends. */
+/* Runs the errand in a thread, and blocks until it has run, or until the deadline; without a deadline in this thread.
+ * Returns whether it has run: it is the caller's again. Otherwise it ends by itself, and the caller must not use it. If
+ * the system refuses a thread, the errand runs in this one. In a forked child that was inside this call it never ends.
+ * */
 bool sm_errand_run(struct sm_errand *errand, sm_deadline until);
 
 /* Returns whether nobody waits any more for an errand that runs. */

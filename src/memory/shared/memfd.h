@@ -1,6 +1,6 @@
 /*
- * Files in memory that processes share. Their size is sealed, so that no process can take the pages of a mapping away. A
- * file that came from another process is checked before it is mapped.
+ * Files in memory that processes share. Their size is sealed, so that no process can take the pages of a mapping away.
+ * A file that came from another process is checked before it is mapped.
  */
 #ifndef SM_MEMFD_H
 #define SM_MEMFD_H
@@ -19,7 +19,8 @@ synced_mem_status sm_memfd_make(size_t bytes, int *fd);
 /* Checks that a descriptor is of such a file, of this size, and can be written. Does not block. ERR_PEER. */
 synced_mem_status sm_memfd_check(int fd, size_t bytes);
 
-/* Maps the file at a multiple of alignment, a power of two. sm_memfd_unmap() ends it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */
+/* Maps the file at a multiple of alignment, a power of two. sm_memfd_unmap() ends it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE.
+ * */
 synced_mem_status sm_memfd_map(int fd, size_t bytes, size_t alignment, void **out);
 void sm_memfd_unmap(void *data, size_t bytes);
 
@@ -41,8 +42,8 @@ synced_mem_status sm_fd_copy_up(int fd, int *out);
 /* Closes the descriptor, unless it is -1, and sets it to -1. */
 void sm_fd_close(int *fd);
 
-/* Records a failure of the system: ERR_OUT_OF_HOST_MEMORY if it has no memory, else ERR_FILE. what: the thing that can't
- * be done. error: the errno. */
+/* Records a failure of the system: ERR_OUT_OF_HOST_MEMORY if it has no memory, else ERR_FILE. what: the thing that
+ * can't be done. error: the errno. */
 synced_mem_status sm_fail_system(const char *what, int error);
 
 #endif

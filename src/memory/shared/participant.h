@@ -1,8 +1,8 @@
 /*
- * Participants of a control page. A participant is alive as long as it holds an OFD lock of its byte of the page's file,
- * on a descriptor that no other process has. The kernel releases the lock, whatever ends the process. A forked child
- * closes the descriptors that it has inherited, so it is none of its parent's participants. Its control pages become
- * memory of its own, all zeros.
+ * Participants of a control page. A participant is alive as long as it holds an OFD lock of its byte of the page's
+ * file, on a descriptor that no other process has. The kernel releases the lock, whatever ends the process. A forked
+ * child closes the descriptors that it has inherited, so it is none of its parent's participants. Its control pages
+ * become memory of its own, all zeros.
  */
 #ifndef SM_PARTICIPANT_H
 #define SM_PARTICIPANT_H
@@ -43,20 +43,21 @@ struct sm_participant {
 };
 
 /* Joins the participants: takes a free byte's lock. page: the mapped page of the file. Blocks until the deadline, and
- * SM_ERRAND_PATIENCE longer. On failure lock is NULL. ERR_INVALID_STATE: there are SM_PARTICIPANTS already. ERR_TIMEOUT;
- * ERR_PEER; ERR_OUT_OF_HOST_MEMORY; ERR_FILE. */
+ * SM_ERRAND_PATIENCE longer. On failure lock is NULL. ERR_INVALID_STATE: there are SM_PARTICIPANTS already.
+ * ERR_TIMEOUT; ERR_PEER; ERR_OUT_OF_HOST_MEMORY; ERR_FILE. */
 synced_mem_status sm_participant_join(struct sm_participant *participant, struct sm_control_page *page, int fd,
                                       sm_deadline deadline);
 
-/* Leaves them. The participant has no turn, or dies in it. Blocks for SM_ERRAND_PATIENCE at most. Without effect if it has
- * not joined. */
+/* Leaves them. The participant has no turn, or dies in it. Blocks for SM_ERRAND_PATIENCE at most. Without effect if it
+ * has not joined. */
 void sm_participant_leave(struct sm_participant *participant);
 
 /* Stores the participant's word. */
 void sm_participant_store(struct sm_participant *participant, enum sm_line_kind kind, uint64_t place);
 
-/* Takes the dead ones of these participants (bit i: that of index i) out of the line, and rings if there was one. Blocks
- * until the deadline; the cleaning goes on, for a tenth of a second at most. The next one goes on where it ended. */
+/* Takes the dead ones of these participants (bit i: that of index i) out of the line, and rings if there was one.
+ * Blocks until the deadline; the cleaning goes on, for a tenth of a second at most. The next one goes on where it
+ * ended. */
 void sm_participant_clean_up(const struct sm_participant *participant, uint64_t others, sm_deadline until);
 
 #endif

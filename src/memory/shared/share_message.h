@@ -29,8 +29,8 @@ synced_mem_status sm_share_check_socket(int socket);
  * users without a number there have one number. SAME_USER refuses it there. ERR_PEER. */
 synced_mem_status sm_share_check_user(int socket, unsigned policy);
 
-/* Sends the message. Blocks until the socket has taken it. The files stay the caller's. ERR_TIMEOUT, ERR_PEER, ERR_FILE,
- * ERR_OUT_OF_HOST_MEMORY. */
+/* Sends the message. Blocks until the socket has taken it. The files stay the caller's. ERR_TIMEOUT, ERR_PEER,
+ * ERR_FILE, ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_share_send(int socket, const struct sm_share_files *files, sm_deadline deadline);
 
 /* Receives the message. Blocks until it is there as a whole. The caller closes the files; after a failure there are

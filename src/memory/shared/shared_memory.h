@@ -1,6 +1,6 @@
 /*
- * The shared memory of one shareable object in this process: its files, the mapped control page and host memory, and the
- * participant. It is counted: the object and each of its copies hold it.
+ * The shared memory of one shareable object in this process: its files, the mapped control page and host memory, and
+ * the participant. It is counted: the object and each of its copies hold it.
  */
 #ifndef SM_SHARED_MEMORY_H
 #define SM_SHARED_MEMORY_H
