@@ -343,6 +343,7 @@ END_TEST
 
 static synced_mem *shared;
 static void *other_file;
+static size_t other_size; /* larger than the object: it becomes as large */
 
 /* Hands in another file while memory is allocated for the first one. */
 static void *alloc_and_hand_in(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
@@ -353,6 +354,8 @@ static void *alloc_and_hand_in(size_t size, size_t alignment, int device, synced
     if (other_file) {
         void *const file = other_file;
         other_file = NULL;
+        if (other_size > synced_mem_size(shared))
+            OK(synced_mem_resize_discard(shared, other_size));
         OK(USE(shared, .cpu_data = file, .flags = READ_ONLY, .callback = count_back));
     }
     return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -368,25 +371,28 @@ static void free_memory(void *data, size_t size, size_t alignment, int device, s
     free(data);
 }
 
-/* The contents are those of the memory that was handed in last. */
+/* The contents are those of the memory that was handed in last, of the same size or larger. */
 START_TEST(other_memory_is_handed_in_meanwhile)
 {
     const synced_mem_allocator allocator = {
         .struct_size = sizeof allocator, .alloc = alloc_and_hand_in, .free = free_memory};
-    void *const first = map_file(SIZE, 1), *const second = map_file(SIZE, 2);
+    const size_t larger = _i == 0 ? SIZE : 3 * SIZE;
+    void *const first = map_file(SIZE, 1), *const second = map_file(larger, 2);
     synced_mem_options options = default_options();
     options.cpu_allocator = &allocator;
     handed_back = 0;
     other_file = second;
+    other_size = larger;
     OK(synced_mem_create(&shared, SIZE, &options));
     OK(USE(shared, .cpu_data = first, .flags = READ_ONLY, .callback = count_back));
     void *const data = synced_mem_mutable_cpu_data(shared);
     ck_assert(data && data != first && data != second);
-    ck_assert(host_is(data, SIZE, 2));
+    ck_assert_uint_eq(synced_mem_size(shared), larger);
+    ck_assert(host_is(data, larger, 2));
     ck_assert_int_eq(handed_back, 2);
     OK(synced_mem_release(shared));
     unmap_file(first, SIZE, 1);
-    unmap_file(second, SIZE, 2);
+    unmap_file(second, larger, 2);
 }
 END_TEST
 
@@ -529,7 +535,7 @@ Suite *suite(void)
     tcase = add_case(all, "captures");
     tcase_add_test(tcase, a_capture_goes_on);
     tcase = add_case(all, "meanwhile");
-    tcase_add_test(tcase, other_memory_is_handed_in_meanwhile);
+    tcase_add_loop_test(tcase, other_memory_is_handed_in_meanwhile, 0, 2);
     tcase_add_test(tcase, threads_replace_the_memory_once);
     tcase_add_test(tcase, threads_replace_what_is_handed_in);
     return all;
