@@ -265,6 +265,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, sync
 
 /** Queues the transfer of the device copy to the host: AT_GPU becomes SYNCED. If the head is SYNCED, or the placement
  * unified, nothing is moved. Later writes to the device copy, on any stream, come after the transfer.
+ * Blocking: also for contents that still arrive from another device, since its loss would go unnoticed here.
  * Errors: ERR_INVALID_STATE (UNINITIALIZED or AT_CPU). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, synced_mem_stream stream);
 

@@ -88,6 +88,7 @@ static synced_mem_status copy_ranges(const struct range *to, const struct range 
                                      synced_mem_stream stream, synced_mem **failed)
 {
     synced_mem *target, *source, *named = NULL;
+    *failed = to->mem;
     SM_TRY(begin_range(to, &target));
     synced_mem_status status = begin_range(from, &source);
     if (status == SYNCED_MEM_OK) {
@@ -112,6 +113,7 @@ static synced_mem_status check_and_copy(const struct range *to, const struct ran
     SM_TRY(sm_view_check_range(from->mem, from->offset, from->size));
     if (to->size == 0)
         return SYNCED_MEM_OK;
+    *failed = to->mem;
     if (stream != SYNCED_MEM_NO_STREAM)
         SM_TRY(sm_copy_side(to->mem, to->offset, from->mem, from->offset, to->size, &side));
     return copy_ranges(to, from, side, stream, failed);

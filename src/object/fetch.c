@@ -321,11 +321,11 @@ static synced_mem_status move_to_side(struct sm_record *record, enum sm_side sid
                                       struct sm_waits *waits)
 {
     struct sm_copy *const shared = sm_shared_copy(record);
-    if (side == SM_CPU)
-        SM_TRY(sm_waits_add(waits, sm_inflight_arrival_from_elsewhere(sm_copy_of(record, SM_GPU))));
-    else if (shared)
-        SM_TRY(sm_waits_add(waits, sm_inflight_queueing(shared, false)));
-    return shared ? move_shared_contents(record, side, stream) : move_contents(record, side, stream, waits);
+    if (!shared)
+        return move_contents(record, side, stream, waits);
+    SM_TRY(sm_waits_add(waits, side == SM_CPU ? sm_inflight_arrival_from_elsewhere(shared)
+                                              : sm_inflight_queueing(shared, false)));
+    return move_shared_contents(record, side, stream);
 }
 
 static synced_mem_status fetch_side(struct sm_record *record, enum sm_side side, enum sm_work work,

@@ -35,6 +35,9 @@ static inline synced_mem_status sm_find_move_wait(struct sm_record *record, enum
     const struct sm_copy *const host = side == SM_GPU ? from : to;
     const bool is_shared = sm_copy_is_shared(host);
     *staged = false;
+    if (side ==
+        SM_CPU) /* the loss of another device, which brings the source's contents, would not fail the transfer */
+        SM_TRY(sm_waits_add(waits, sm_inflight_arrival_from_elsewhere(from)));
     if (side == SM_GPU || is_shared) /* a copy thread may still write the source */
         SM_TRY(sm_waits_add(waits, sm_inflight_queueing(from, false)));
     if (is_shared)

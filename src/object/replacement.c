@@ -158,12 +158,14 @@ static synced_mem_status queue_device_copy(const struct sm_replacing *replacing,
 
 /* ---- Memory ---- */
 
-/* Returns a number that differs after a write to the old memory or a part of it. Gathering work, as a caller does whose
- * owner becomes whole, counts writes on the owner's own copy. */
+/* Returns a number that differs after a write to the old memory or a part of it. An owner that stays in parts has
+ * read-only memory, which nobody writes: its count tells it from other memory at the same address. A caller whose owner
+ * becomes whole gathers the work on the parts, which counts writes on the owner's own copy, so those do not count. */
 static uint64_t count_writes(const struct sm_replacing *replacing)
 {
-    uint64_t writes =
-        replacing->becomes_whole ? 0 : sm_copy_of(sm_own_record(replacing->owner), replacing->side)->writes;
+    uint64_t writes = 0;
+    if (!replacing->becomes_whole)
+        return sm_copy_of(sm_own_record(replacing->owner), replacing->side)->writes;
     for (struct sm_record *each = sm_first_record(replacing->owner); each;
          each = sm_next_record(replacing->owner, each)) {
         const struct sm_copy *const copy = sm_copy_of(each, replacing->side);
@@ -183,7 +185,7 @@ static void begin_replacement(const struct sm_replacing *replacing)
                                        .writes = count_writes(replacing),
                                        .size = sm_size(replacing->owner)};
     if (now.from == replacement->from && now.side == replacement->side && now.writes == replacement->writes &&
-        now.size == replacement->size)
+        now.size == replacement->size && (!now.copy || sm_copy_capacity(now.copy) >= replacing->size))
         return;
     const bool is_usable = now.copy && now.side == replacement->side && sm_copy_capacity(now.copy) >= replacing->size &&
                            (now.side == SM_GPU || !replacement->is_filled);

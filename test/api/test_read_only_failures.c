@@ -3,6 +3,7 @@
 #include "failing_calloc.h"
 #include "failing_calls.h"
 #include "read_only_kit.h"
+#include "stream/waits.h"
 
 #include <pthread.h>
 
@@ -396,6 +397,58 @@ START_TEST(other_memory_is_handed_in_meanwhile)
 }
 END_TEST
 
+enum { CUTS = 20 };
+
+static synced_mem *cuts[CUTS];
+static int cut_count = CUTS;
+
+synced_mem_status __real_sm_waits_wait(const struct sm_waits *waits, bool until_queued, bool *over);
+synced_mem_status __wrap_sm_waits_wait(const struct sm_waits *waits, bool until_queued, bool *over);
+synced_mem_status __wrap_sm_waits_wait(const struct sm_waits *waits, bool until_queued, bool *over)
+{
+    const synced_mem_status status = __real_sm_waits_wait(waits, until_queued, over);
+    if (cut_count < CUTS) {
+        synced_mem **const view = &cuts[cut_count++];
+        OK(synced_mem_view(view, shared, (size_t)cut_count * 10, 10, NULL));
+    }
+    return status;
+}
+
+static int obtained;
+
+static void *count_alloc(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    obtained++;
+    return alloc_and_hand_in(size, alignment, device, stream, user);
+}
+
+/* Views cut the memory each time that the call waits for the copy of its contents. The copy is made once. */
+START_TEST(cut_while_it_is_copied)
+{
+    const synced_mem_allocator allocator = {.struct_size = sizeof allocator, .alloc = count_alloc, .free = free_memory};
+    void *const file = map_file(SIZE, 1);
+    synced_mem *view;
+    synced_mem_options options = default_options();
+    options.cpu_allocator = &allocator;
+    OK(synced_mem_create(&shared, SIZE, &options));
+    OK(USE(shared, .cpu_data = file, .flags = READ_ONLY));
+    OK(synced_mem_view(&view, shared, SIZE / 2, SIZE / 4, NULL));
+    obtained = 0;
+    cut_count = 0;
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(view));
+    ck_assert_int_gt(cut_count, 0);
+    ck_assert_int_lt(cut_count, CUTS);
+    ck_assert_int_eq(obtained, 1);
+    while (cut_count > 0)
+        OK(synced_mem_release(cuts[--cut_count]));
+    cut_count = CUTS;
+    ck_assert(host_is(synced_mem_cpu_data(shared), SIZE, 1));
+    OK(synced_mem_release(view));
+    OK(synced_mem_release(shared));
+    unmap_file(file, SIZE, 1);
+}
+END_TEST
+
 enum { THREADS = 4 };
 
 static void *write_own_part(void *view)
@@ -536,6 +589,7 @@ Suite *suite(void)
     tcase_add_test(tcase, a_capture_goes_on);
     tcase = add_case(all, "meanwhile");
     tcase_add_loop_test(tcase, other_memory_is_handed_in_meanwhile, 0, 2);
+    tcase_add_test(tcase, cut_while_it_is_copied);
     tcase_add_test(tcase, threads_replace_the_memory_once);
     tcase_add_test(tcase, threads_replace_what_is_handed_in);
     return all;

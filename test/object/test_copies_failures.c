@@ -204,6 +204,35 @@ START_TEST(a_lost_device_does_not_hold_back_the_host)
 }
 END_TEST
 
+static synced_mem_status read_in_parts(synced_mem *mem)
+{
+    synced_mem *view;
+    OK(synced_mem_view(&view, mem, SIZE / 2, SIZE / 4, NULL));
+    const void *const data = synced_mem_cpu_data(mem);
+    const synced_mem_status status = data ? SYNCED_MEM_OK : synced_mem_last_error();
+    OK(synced_mem_release(view));
+    return status;
+}
+
+/* A call that brings the contents of an object to the host. */
+static synced_mem_status bring_to_host(int call, synced_mem *mem, synced_mem *other)
+{
+    switch (call) {
+    case 0:
+        return synced_mem_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
+    case 1:
+        return synced_mem_wait(mem);
+    case 2:
+        return synced_mem_cpu_copy(other, mem);
+    case 3:
+        return synced_mem_async_cpu_pull(mem, NULL);
+    case 4:
+        return synced_mem_async_cpu_pull(mem, SYNCED_MEM_STREAM_LIBRARY);
+    default:
+        return read_in_parts(mem);
+    }
+}
+
 /* The source's device is lost before the contents have reached another device, which still works. The first call that
  * waits for the contents reports the loss. */
 START_TEST(lost_on_the_way_to_another_device)
@@ -220,10 +249,7 @@ START_TEST(lost_on_the_way_to_another_device)
     gpu_hold(stream);
     OK(synced_mem_async_gpu_copy(to, from, stream));
     emu_break_device(0, cudaErrorIllegalAddress);
-    if (_i / 4 == 0)
-        FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(to));
-    else
-        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, _i / 4 == 1 ? synced_mem_wait(to) : synced_mem_cpu_copy(other, to));
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, bring_to_host(_i / 4, to, other));
     ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_UNINITIALIZED);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 0));
     ck_assert(host_is(synced_mem_cpu_data(other), SIZE, 5));
@@ -552,7 +578,7 @@ Suite *suite(void)
     tcase_add_loop_test(lost, a_transfer_out_of_sight, 0, 8);
     tcase_add_loop_test(lost, a_push_out_of_sight, 0, 4);
     tcase_add_loop_test(lost, lost_contents_are_overwritten, 0, 2);
-    tcase_add_loop_test(lost, lost_on_the_way_to_another_device, 0, 12);
+    tcase_add_loop_test(lost, lost_on_the_way_to_another_device, 0, 24);
     tcase_add_test(lost, a_lost_device_does_not_hold_back_the_host);
     return made;
 }
