@@ -100,10 +100,8 @@ const struct sm_place *sm_place_of(const char *function, const void *return_addr
     struct walk walk = {.from = (uintptr_t)return_address};
     char text[SM_PLACE_TEXT];
     (void)_Unwind_Backtrace(visit_frame, &walk);
-    if (walk.count == 0)
-        return NULL;
     sm_lock(&seen.lock);
-    struct sm_place *place = find_slot(walk.addresses);
+    struct sm_place *place = walk.count > 0 ? find_slot(walk.addresses) : NULL;
     const bool found = !place || place->addresses[0] != 0;
     sm_unlock(&seen.lock);
     if (found)

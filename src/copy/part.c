@@ -144,9 +144,10 @@ static unsigned get_larger(unsigned a, unsigned b)
 /* Returns the same use among those from first up to end; NULL: it is not there. */
 static const struct sm_use *find_use(const struct sm_use *first, const struct sm_use *end, const struct sm_use *use)
 {
-    while (first != end && (first->by != use->by || first->fence != use->fence))
-        first = first->next;
-    return first != end ? first : NULL;
+    for (; first != end; first = first->next)
+        if (first->by == use->by && first->fence == use->fence)
+            return first;
+    return NULL;
 }
 
 /* Takes over only the uses that the part lacks, because a cut has given the same list to both parts: with repetitions
