@@ -82,9 +82,10 @@ typedef enum synced_mem_side { SYNCED_MEM_SIDE_CPU = 1, SYNCED_MEM_SIDE_GPU = 2 
 /** What an access does with the contents: read them, read and write them, or write all bytes before reading. */
 typedef enum synced_mem_mode { SYNCED_MEM_READ = 0, SYNCED_MEM_MUTABLE = 1, SYNCED_MEM_OVERWRITE = 2 } synced_mem_mode;
 
-#define SYNCED_MEM_NO_STREAM ((synced_mem_stream)(uintptr_t)-1) /**< of synced_mem_access(): without a stream */
-/** Of a push, pull or copy: a stream of the library's, of the first object's device. The transfer comes after earlier
- * work on the objects' memory, and later accesses after the transfer. Other calls return ERR_INVALID_ARGUMENT. */
+#define SYNCED_MEM_NO_STREAM ((synced_mem_stream)(uintptr_t)-1) /**< no stream, where a comment allows it */
+/** Of a push, pull or copy: a stream of the library's, on the device of the first object (of a copy: of to). The
+ * transfer comes after earlier work on the objects' memory, and later accesses after the transfer. Accesses to a device
+ * copy on it return ERR_INVALID_ARGUMENT, since no program can queue kernels there. */
 #define SYNCED_MEM_STREAM_LIBRARY ((synced_mem_stream)(uintptr_t)-2)
 
 /** Every status: number, name, message. The numbers never change. */

@@ -44,11 +44,11 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
 
 /* ---- Copies of parts ---- */
 
-/** Copies size bytes of from, from from_offset on, to to_offset of to. from keeps its head and its copies, and to the
- * contents and heads of its other bytes. The copy goes to one side of to, where alone the bytes are then valid: the
- * only side that has the other bytes of to; else the only side that has the bytes of from; else the device. Bytes
- * without contents do not count. If the bytes of from have none, those of to become UNINITIALIZED, without a transfer.
- * So to stays in parts only if the bytes get another head than the others have. Size 0 does nothing.
+/** Copies size bytes of from, beginning at from_offset, to the bytes of to that begin at to_offset. from keeps its head
+ * and its copies, and to its other bytes. The copied bytes are then valid on one side of to alone. The library chooses
+ * the side on which alone the other bytes of to are valid, so that they need not be parts of their own; if there is no
+ * such side, that on which alone the bytes of from are valid; else the device. Bytes of from without contents make
+ * those of to UNINITIALIZED, without a transfer. Size 0 does nothing if both offsets lie in the objects.
  * @param from    may be to, if the bytes do not overlap
  * @param stream  the transfer to a device copy is queued on it: of the device of either object; a default stream and
  *                SYNCED_MEM_STREAM_LIBRARY are of that of to; if to has none, of from. A copy to the host ignores it.
@@ -56,8 +56,9 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  * Blocking: to the device only for pageable memory, and with mapped placement; to the host until the bytes have
  * arrived, and earlier work on those of the host copy of to is done. Threads: a resize of either object meanwhile may
  * return ERR_INVALID_STATE. Errors: ERR_INVALID_ARGUMENT (the bytes lie not within the objects, they or their memory
- * overlap); ERR_OUT_OF_HOST_MEMORY; GPU errors: if a transfer fails after it has begun, the bytes of to become
- * UNINITIALIZED where only the overwritten copy was valid. @since 0.2 */
+ * overlap); ERR_OUT_OF_HOST_MEMORY; GPU errors. If the bytes of either object are in several parts, a refused
+ * call may have copied some: each part of to has its old contents or the copy. If a transfer fails after it has begun,
+ * the bytes of to become UNINITIALIZED where only the overwritten copy was valid. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_copy(synced_mem *to, size_t to_offset, synced_mem *from, size_t from_offset,
                                                  size_t size, synced_mem_stream stream);
 
