@@ -94,7 +94,7 @@ struct sm_piece {
     struct synced_mem *hot; /* the objects that have the piece's pointers published, linked by next_hot */
 };
 
-/* What a divided root has beside its pieces, with the first of them, which the root keeps until it is whole again. */
+/* The first piece of a divided root, which the root keeps until it is whole again, and what the root has for all. */
 struct sm_division {
     struct sm_piece first;
     struct sm_piece_node *tree;     /* of piece_tree.h; NULL: there are few pieces */

@@ -174,7 +174,7 @@ static uint64_t count_writes(const struct sm_replacing *replacing)
     return writes;
 }
 
-/* What was filled from other memory, or from contents that have changed, is stale. The memory serves for another try,
+/* A replacement of other memory, or of contents that have changed, is stale. Its memory serves for another try,
  * unless it is too small by now, or the host may still write it. */
 static void begin_replacement(const struct sm_replacing *replacing)
 {

@@ -2,6 +2,7 @@
  * Checks copies of ranges while each call of the runtime fails once, and without memory for records. The source and the
  * bytes beside the range lose nothing, no view is left, and the same call succeeds when it is repeated.
  */
+#include "refused_memory.h"
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -10,31 +11,6 @@
 #include <string.h>
 
 enum { SIZE = 12000, N = 4001, HERE = 3001, THERE = 500, MOST = 200, STREAM_CHOICES = 3 };
-
-static int refused_from; /* the number of further allocations until all fail; 0: none fails */
-
-static bool is_refused(void)
-{
-    if (refused_from == 1)
-        return true;
-    refused_from -= refused_from > 1;
-    return false;
-}
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return is_refused() ? NULL : __real_calloc(count, size);
-}
-
-struct sm_slab;
-void *__real_sm_slab_take(struct sm_slab *slab);
-void *__wrap_sm_slab_take(struct sm_slab *slab);
-void *__wrap_sm_slab_take(struct sm_slab *slab)
-{
-    return is_refused() ? NULL : __real_sm_slab_take(slab);
-}
 
 static struct {
     synced_mem *to, *from;
@@ -151,9 +127,9 @@ START_TEST(no_memory_for_records)
     synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     for (; nth < MOST && status != SYNCED_MEM_OK; nth++) {
         begin(_i);
-        refused_from = nth;
+        fail_in = nth;
         status = synced_mem_copy(it.to, HERE, it.from, THERE, N, it.stream);
-        refused_from = 0;
+        fail_in = 0;
         if (status != SYNCED_MEM_OK) {
             ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
             check_unchanged(it.from, &it.of_from);

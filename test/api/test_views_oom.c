@@ -1,33 +1,7 @@
 /* Checks views, and calls on objects in parts, for whose records the host has no memory. */
 #include "each_failure.h"
+#include "refused_memory.h"
 #include "views_kit.h"
-
-static int fail_in;          /* the number of further allocations until all fail; 0: none fails */
-static bool slabs_are_large; /* then records are not among them */
-
-static bool is_refused(void)
-{
-    if (fail_in == 1)
-        return true;
-    fail_in -= fail_in > 1;
-    return false;
-}
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return is_refused() ? NULL : __real_calloc(count, size);
-}
-
-/* A slab obtains memory for many records at once. So each record that is taken counts as well. */
-struct sm_slab;
-void *__real_sm_slab_take(struct sm_slab *slab);
-void *__wrap_sm_slab_take(struct sm_slab *slab);
-void *__wrap_sm_slab_take(struct sm_slab *slab)
-{
-    return !slabs_are_large && is_refused() ? NULL : __real_sm_slab_take(slab);
-}
 
 static void begin_refusing(struct failing *it)
 {
