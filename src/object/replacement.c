@@ -151,6 +151,7 @@ static synced_mem_status queue_device_copy(const struct sm_replacing *replacing,
         SM_TRY(sm_transfer_queue(&transfer, stream));
         SM_TRY(sm_transfer_enter(&transfer, 1, stream));
     } else if (to->source != SYNCED_MEM_SOURCE_ALLOCATOR) { /* an allocator's memory has a fence already */
+        SM_TRY(sm_transfer_order(to, stream));              /* an earlier try may have filled it on another stream */
         SM_TRY(sm_transfer_none(to, stream));
     }
     return replacing->size > size ? sm_transfer_fill(to, 0, size, replacing->size, stream) : SYNCED_MEM_OK;
