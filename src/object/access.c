@@ -146,8 +146,9 @@ static synced_mem_status find_unqueued(struct sm_transaction *transaction, enum 
     const struct synced_mem *const mem = transaction->mem;
     struct sm_waits *const waits = &transaction->waits;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        SM_TRY(sm_waits_go_on(waits,
-                              sm_waits_add(waits, sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ))));
+        SM_TRY(sm_waits_go_on(
+            waits,
+            sm_waits_add_for(waits, sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ), SM_UNTIL_QUEUED)));
     return sm_waits_status(waits);
 }
 
@@ -165,18 +166,20 @@ static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode
 }
 
 /* Gives the device copy memory and contents. Then makes the stream wait for all work, or finds what the host waits for
- * before it can. */
-static synced_mem_status find_waits_on(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream)
+ * before it can. *fetched: the memory and contents are there, or arriving. */
+static synced_mem_status find_waits_on(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream,
+                                       bool *fetched)
 {
     struct synced_mem *const mem = transaction->mem;
     bool ready;
-    bool fetched = true;
+    bool more = true;
+    *fetched = false;
     SM_TRY(renew_side_and_wait(transaction, SM_GPU, mode, stream, &ready));
-    while (!ready && fetched)
-        SM_TRY(sm_fetch_for_access(mem, SM_GPU, mode, stream, &fetched, &transaction->waits));
+    while (!ready && more)
+        SM_TRY(sm_fetch_for_access(mem, SM_GPU, mode, stream, &more, &transaction->waits));
     if (ready)
         return SYNCED_MEM_OK;
-    transaction->until_queued = true;
+    *fetched = true;
     SM_TRY(find_unqueued(transaction, mode));
     return order_stream(mem, mode, stream);
 }
@@ -186,12 +189,11 @@ static synced_mem_status make_copy_ready_on(struct sm_transaction *transaction, 
                                             struct sm_stream *stream)
 {
     synced_mem_status status;
-    bool is_queueing;
-    do {
-        status = find_waits_on(transaction, mode, stream);
-        is_queueing = transaction->until_queued;
-    } while (sm_wait_again(transaction, &status) ||
-             (transaction->over && is_queueing && is_survivable(transaction->mem, SM_GPU, mode, status)));
+    bool fetched;
+    do
+        status = find_waits_on(transaction, mode, stream, &fetched);
+    while (sm_wait_again(transaction, &status) ||
+           (transaction->over && fetched && is_survivable(transaction->mem, SM_GPU, mode, status)));
     return status;
 }
 

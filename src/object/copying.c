@@ -2,28 +2,18 @@
 #include "object/copying.h"
 
 #include "base/status.h"
+#include "copy/transfers.h"
 #include "object/host_only.h"
 #include "object/move_stream.h"
 #include "object/overlap.h"
 #include "object/pair_list.h"
 #include "object/reclaim.h"
-#include "object/renew.h"
 #include "object/several.h"
 #include "object/shareable.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
-#include "stream/shared_ends.h"
 
 #include <stdlib.h>
-
-/* The bytes of an owner's that one object of the call has. */
-struct name {
-    struct synced_mem *owner;
-    size_t begin;
-    size_t end;
-    struct synced_mem *object;
-    bool written;
-};
 
 /* A record of the pairs, and its state when the round began. */
 struct named_record {
@@ -31,68 +21,48 @@ struct named_record {
     struct sm_before before;
 };
 
-struct batch {
-    struct sm_pairs common;
+struct call {
+    synced_mem_stream handle;
+    struct sm_pairs common; /* stream: found in each round, since it may begin to capture while nothing is locked */
     struct sm_pair_list list;
-    struct sm_owners owners;
-    struct name *names;           /* room */
+    struct sm_round round;        /* side: of the targets */
+    struct sm_range *names;       /* of the caller's objects; room */
     struct named_record *records; /* of the pairs, each once, ordered by address */
     size_t record_count;
-    struct sm_transfer *transfers; /* queued on the caller's stream, one for each pair */
-    size_t queued;
-    struct sm_range *ranges; /* room */
-    size_t room;             /* pairs that the arrays have room for */
-    void *block;             /* the memory of the arrays; NULL: the caller has them */
-    struct synced_mem *failed;
-    struct sm_shared_ends ends;
+    struct sm_transfers transfers; /* queued on the caller's stream, at most one for each pair */
+    struct sm_range *ranges;       /* room */
+    void *block;                   /* the memory of the arrays; NULL: the caller has them */
     struct sm_host_collection by_host;
-    /* Found in one round, for the time when nothing is locked. */
-    struct sm_pair_waits waits;
-    struct sm_pair *without;     /* a pair whose target needs memory that is obtained alone; NULL: none */
-    struct sm_stream *allocates; /* memory from an allocator is usable in this stream's order; NULL: host memory */
 };
 
-/* ---- Room ---- */
-
-/* The records of one pair. */
+/* The memory that the call needs for each pair. */
 struct row {
+    struct sm_transfers_entry entry;
     struct named_record records[2];
-    struct sm_transfer transfer;
     struct sm_range ranges[SM_RANGES_OF_PAIR];
 };
 
-static void lay_out(struct batch *batch, void *block, size_t room)
+static void lay_out(struct call *call, void *block, size_t room)
 {
-    batch->room = room;
-    batch->transfers = block;
-    batch->records = (struct named_record *)(void *)(batch->transfers + room);
-    batch->ranges = (struct sm_range *)(void *)(batch->records + 2 * room);
+    call->records = sm_transfers_lay_out(&call->transfers, block, room);
+    call->ranges = (struct sm_range *)(void *)(call->records + 2 * room);
 }
 
 /* Nothing is in the arrays. */
-static synced_mem_status make_room(struct batch *batch, size_t pairs)
+static synced_mem_status make_room(struct call *call, size_t pairs)
 {
-    if (pairs <= batch->room)
+    if (pairs <= call->transfers.room)
         return SYNCED_MEM_OK;
     void *const block = calloc(pairs, sizeof(struct row));
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", pairs);
-    free(batch->block);
-    batch->block = block;
-    lay_out(batch, block, pairs);
+    free(call->block);
+    call->block = block;
+    lay_out(call, block, pairs);
     return SYNCED_MEM_OK;
 }
 
 /* ---- Objects and locks ---- */
-
-static void list_owners(struct batch *batch)
-{
-    for (size_t i = 0; i < batch->list.count; i++) {
-        batch->owners.list[2 * i] = sm_root(batch->list.to[i]);
-        batch->owners.list[2 * i + 1] = sm_root(batch->list.from[i]);
-    }
-    sm_owners_sort(&batch->owners, 2 * batch->list.count);
-}
 
 static int compare_records(const void *a, const void *b)
 {
@@ -102,14 +72,14 @@ static int compare_records(const void *a, const void *b)
 }
 
 /* Takes lost contents out of the heads of the pairs' records, and notes the state of each. */
-static void begin_records(struct batch *batch)
+static void begin_records(struct call *call)
 {
-    const size_t listed = 2 * batch->list.length;
-    struct named_record *const list = batch->records;
+    const size_t listed = 2 * call->list.length;
+    struct named_record *const list = call->records;
     size_t count = 0;
-    for (size_t i = 0; i < batch->list.length; i++) {
-        list[2 * i].record = batch->list.pairs[i].to;
-        list[2 * i + 1].record = batch->list.pairs[i].from;
+    for (size_t i = 0; i < call->list.length; i++) {
+        list[2 * i].record = call->list.pairs[i].to;
+        list[2 * i + 1].record = call->list.pairs[i].from;
     }
     sm_sort_unless_sorted(list, listed, sizeof *list, compare_records);
     for (size_t i = 0; i < listed; i++) {
@@ -119,178 +89,107 @@ static void begin_records(struct batch *batch)
         sm_drop_lost(record);
         list[count++] = (struct named_record){.record = record, .before = sm_state_of(record)};
     }
-    batch->record_count = count;
+    call->record_count = count;
 }
 
-/* Publishes for all objects of the call, and releases the locks. */
-static void unlock_objects(struct batch *batch)
+/* Ends the round, after all objects of the call have been published. */
+static void end_round(struct call *call, synced_mem_status status)
 {
-    for (size_t i = 0; i < batch->list.count; i++) {
-        sm_publish_object(batch->list.to[i]);
-        sm_publish_object(batch->list.from[i]);
+    for (size_t i = 0; i < call->record_count && status != SYNCED_MEM_OK && status != SM_AGAIN; i++)
+        sm_restore_record(call->records[i].record, &call->records[i].before);
+    for (size_t i = 0; i < call->list.count; i++) {
+        sm_publish_object(call->list.to[i]);
+        sm_publish_object(call->list.from[i]);
     }
-    sm_owners_unlock(&batch->owners);
-}
-
-static void leave_objects(struct batch *batch, synced_mem_status status)
-{
-    for (size_t i = 0; i < batch->record_count && status != SYNCED_MEM_OK && status != SM_AGAIN; i++)
-        sm_restore_record(batch->records[i].record, &batch->records[i].before);
-    unlock_objects(batch);
+    sm_round_end(&call->round);
 }
 
 /* Reopens the uses that any round has settled, after a failure with nothing locked. Views may have cut the records
  * meanwhile, and the last round may not have listed them. So all records of the objects are visited. */
-static synced_mem_status reopen_objects(const struct batch *batch, synced_mem_status status)
+static synced_mem_status reopen_objects(const struct call *call, synced_mem_status status)
 {
-    for (size_t i = 0; i < batch->list.count; i++) {
-        sm_reopen_object(batch->list.to[i]);
-        sm_reopen_object(batch->list.from[i]);
+    for (size_t i = 0; i < call->list.count; i++) {
+        sm_reopen_object(call->list.to[i]);
+        sm_reopen_object(call->list.from[i]);
     }
     return status;
 }
 
 /* ---- Checks ---- */
 
-static synced_mem_status check_sizes(struct batch *batch)
+static synced_mem_status check_sizes(struct call *call)
 {
-    for (size_t i = 0; i < batch->list.count; i++) {
-        const struct synced_mem *const from = batch->list.from[i];
-        batch->failed = batch->list.to[i];
-        if (sm_size(batch->failed) != sm_size(from))
+    for (size_t i = 0; i < call->list.count; i++) {
+        const struct synced_mem *const from = call->list.from[i];
+        call->round.failed = call->list.to[i];
+        if (sm_size(call->round.failed) != sm_size(from))
             return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                            "the object to copy has %zu bytes, but this object has %zu bytes", sm_size(from),
-                           sm_size(batch->failed));
+                           sm_size(call->round.failed));
     }
     return SYNCED_MEM_OK;
 }
 
-/* An object of 0 bytes counts as one byte, so that it overlaps itself. */
-static struct name get_name(struct synced_mem *object, bool written)
+/* A default stream, and the library's, belongs to the first target's device. If that object has none, it belongs to its
+ * source's. Copies on the library's may come after a caller's work. */
+static synced_mem_status find_stream(struct call *call)
 {
-    const size_t begin = sm_object_begin(object);
-    const size_t size = sm_size(object) > 0 ? sm_size(object) : 1;
-    return (struct name){
-        .owner = sm_owner(object), .begin = begin, .end = begin + size, .object = object, .written = written};
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    const struct name *const one = a;
-    const struct name *const other = b;
-    const uintptr_t first = (uintptr_t)one->owner;
-    const uintptr_t second = (uintptr_t)other->owner;
-    if (first != second)
-        return (first > second) - (first < second);
-    return (one->begin > other->begin) - (one->begin < other->begin);
-}
-
-static bool overlaps(const struct name *before, const struct name *name)
-{
-    return before && before->owner == name->owner && before->end > name->begin;
-}
-
-/* Of the names that begin earlier, the one that reaches furthest is enough to compare with. */
-static synced_mem_status check_names(struct batch *batch)
-{
-    struct name *const names = batch->names;
-    const struct name *furthest = NULL;
-    const struct name *furthest_written = NULL;
-    for (size_t i = 0; i < batch->list.count; i++) {
-        names[2 * i] = get_name(batch->list.to[i], true);
-        names[2 * i + 1] = get_name(batch->list.from[i], false);
+    const synced_mem_stream handle = call->handle;
+    const bool is_default = !handle || handle == SM_HANDLE_LEGACY || handle == SM_HANDLE_PER_THREAD;
+    const int device = sm_device(call->list.to[0]) >= 0 ? sm_device(call->list.to[0]) : sm_device(call->list.from[0]);
+    call->round.failed = call->list.to[0];
+    if (handle == SM_HANDLE_OF_LIBRARY) {
+        int resolved;
+        SM_TRY(sm_device_resolve(device, &resolved));
+        SM_TRY(sm_transfer_stream(resolved, SM_H2D, true, &call->common.stream));
+    } else {
+        SM_TRY(sm_callers_stream(is_default ? device : SYNCED_MEM_DEVICE_CURRENT, handle, &call->common.stream));
     }
-    qsort(names, 2 * batch->list.count, sizeof *names, compare_names);
-    for (const struct name *at = names; at < names + 2 * batch->list.count; at++) {
-        if (overlaps(at->written ? furthest : furthest_written, at)) {
-            batch->failed = at->object;
-            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                           "the call writes the object, or a part of it, and names it a second time");
-        }
-        if (!furthest || furthest->owner != at->owner || at->end > furthest->end)
-            furthest = at;
-        if (at->written &&
-            (!furthest_written || furthest_written->owner != at->owner || at->end > furthest_written->end))
-            furthest_written = at;
-    }
-    return SYNCED_MEM_OK;
-}
-
-static bool is_default_stream(synced_mem_stream handle)
-{
-    return !handle || handle == SM_HANDLE_LEGACY || handle == SM_HANDLE_PER_THREAD;
-}
-
-/* A default stream belongs to the first target's device. If that object has none, it belongs to its source's. */
-static int get_default_device(const struct batch *batch)
-{
-    const int device = sm_device(batch->list.to[0]);
-    return device >= 0 ? device : sm_device(batch->list.from[0]);
-}
-
-/* Copies may come after a caller's work. */
-static synced_mem_status find_internal_stream(struct batch *batch)
-{
-    int device;
-    SM_TRY(sm_device_resolve(get_default_device(batch), &device));
-    return sm_transfer_stream(device, SM_H2D, true, &batch->common.stream);
-}
-
-static synced_mem_status find_stream(struct batch *batch, synced_mem_stream handle)
-{
-    const int device = is_default_stream(handle) ? get_default_device(batch) : SYNCED_MEM_DEVICE_CURRENT;
-    batch->failed = batch->list.to[0];
-    SM_TRY(handle == SM_HANDLE_OF_LIBRARY ? find_internal_stream(batch)
-                                          : sm_stream_find(device, handle, &batch->common.stream));
-    if (!batch->common.stream)
-        return sm_fail(
-            SYNCED_MEM_ERR_CAPTURING,
-            "the stream is capturing, and the transfer would become part of the graph: call before the capture");
-    const int its = batch->common.stream->device;
-    for (size_t i = 0; i < batch->list.count; i++) {
-        const int to = sm_device(batch->list.to[i]);
-        batch->failed = batch->list.to[i];
-        if (to >= 0 && to != its && sm_device(batch->list.from[i]) != its)
+    const int its = call->common.stream->device;
+    for (size_t i = 0; i < call->list.count; i++) {
+        const int to = sm_device(call->list.to[i]);
+        call->round.failed = call->list.to[i];
+        if (to >= 0 && to != its && sm_device(call->list.from[i]) != its)
             return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
                            "the stream is used on device %d, but the objects are on devices %d and %d", its, to,
-                           sm_device(batch->list.from[i]));
+                           sm_device(call->list.from[i]));
     }
     return SYNCED_MEM_OK;
 }
 
 /* Lists the pairs after the first checks, and does the others. */
-static synced_mem_status check_and_list(struct batch *batch, synced_mem_stream handle)
+static synced_mem_status check_and_list(struct call *call)
 {
-    SM_TRY(check_sizes(batch));
-    SM_TRY(check_names(batch));
-    SM_TRY(sm_pair_list_fill(&batch->list));
-    batch->common.unlocked = sm_owners_have_parts(&batch->owners);
-    batch->common.by_host = &batch->by_host;
-    batch->by_host.room = batch->list.length;
-    SM_TRY(make_room(batch, batch->list.length));
-    begin_records(batch);
-    SM_TRY(sm_check_overlaps(&batch->common, batch->list.pairs, batch->list.length, batch->ranges, &batch->failed));
-    return batch->common.side == SM_GPU ? find_stream(batch, handle) : SYNCED_MEM_OK;
+    SM_TRY(check_sizes(call));
+    SM_TRY(sm_check_names(call->list.to, call->list.from, call->list.count, call->names, &call->round.failed));
+    SM_TRY(sm_pair_list_fill(&call->list));
+    call->common.unlocked = sm_owners_have_parts(&call->round.owners);
+    call->common.by_host = &call->by_host;
+    call->by_host.room = call->list.length;
+    SM_TRY(make_room(call, call->list.length));
+    begin_records(call);
+    SM_TRY(sm_check_overlaps(&call->common, call->list.pairs, call->list.length, call->ranges, &call->round.failed));
+    return call->common.side == SM_GPU ? find_stream(call) : SYNCED_MEM_OK;
 }
 
 /* Notes that a failure is about a pair. */
-static struct sm_pair *name_pair(struct batch *batch, struct sm_pair *pair)
+static struct sm_pair *name_pair(struct call *call, struct sm_pair *pair)
 {
-    batch->failed = batch->list.to[pair->of];
+    call->round.failed = call->list.to[pair->of];
     return pair;
 }
 
 /* ---- One round, with all objects locked ---- */
 
-static synced_mem_status obtain_targets(struct batch *batch)
+static synced_mem_status obtain_targets(struct call *call)
 {
-    for (size_t i = 0; i < batch->list.length; i++) {
-        struct sm_pair *const pair = name_pair(batch, &batch->list.pairs[i]);
-        sm_note_object(batch->failed);
-        const synced_mem_status status = sm_pair_obtain(&batch->common, pair);
+    for (size_t i = 0; i < call->list.length; i++) {
+        struct sm_pair *const pair = name_pair(call, &call->list.pairs[i]);
+        sm_note_object(call->round.failed);
+        const synced_mem_status status = sm_pair_obtain(&call->common, pair);
         if (status == SM_AGAIN) {
-            batch->without = pair;
-            SM_TRY(sm_pair_allocation_stream(&batch->common, pair, &batch->allocates));
+            call->round.without = sm_owner_of(pair->to);
+            SM_TRY(sm_pair_allocation_stream(&call->common, pair, &call->round.allocates));
         }
         if (status != SYNCED_MEM_OK)
             return status;
@@ -298,228 +197,177 @@ static synced_mem_status obtain_targets(struct batch *batch)
     return SYNCED_MEM_OK;
 }
 
-static struct sm_waits *get_waits(struct batch *batch, int kind)
+/* Collects the next wait of each pair, until the list is full. */
+static synced_mem_status find_waits(struct call *call)
 {
-    return &batch->waits.of[kind / 2][kind % 2];
-}
-
-/* Collects the next wait of each pair, until one of the lists is full. */
-static synced_mem_status find_waits(struct batch *batch)
-{
-    bool again = false;
-    bool full = false;
-    for (size_t i = 0; i < batch->list.length && !full; i++) {
-        struct sm_pair *const pair = name_pair(batch, &batch->list.pairs[i]);
-        const synced_mem_status status = sm_pair_find_wait(&batch->common, pair, &batch->waits);
-        if (status != SYNCED_MEM_OK && status != SM_AGAIN)
-            return status;
-        again = again || status == SM_AGAIN;
-        for (int kind = 0; kind < 4; kind++)
-            full = full || get_waits(batch, kind)->full;
+    struct sm_waits *const waits = &call->round.waits;
+    for (size_t i = 0; i < call->list.length; i++) {
+        struct sm_pair *const pair = name_pair(call, &call->list.pairs[i]);
+        SM_TRY(sm_waits_go_on(waits, sm_pair_find_wait(&call->common, pair, waits)));
     }
-    return again ? SM_AGAIN : SYNCED_MEM_OK;
+    return sm_waits_status(waits);
 }
 
-static synced_mem_status copy_pairs(struct batch *batch)
+/* Copies each pair's contents, or queues or begins its transfer. Those that are queued run even after a failure, so
+ * they are entered. */
+static synced_mem_status copy_pairs(struct call *call)
 {
-    for (size_t i = 0; i < batch->list.length; i++) {
-        struct sm_pair *const pair = &batch->list.pairs[i];
+    struct sm_transfers *const transfers = &call->transfers;
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (size_t i = 0; i < call->list.length && status == SYNCED_MEM_OK; i++) {
+        struct sm_pair *const pair = &call->list.pairs[i];
         if (pair->done)
             continue;
-        (void)name_pair(batch, pair);
-        sm_note_object(batch->failed);
-        SM_TRY(sm_pair_copy(&batch->common, pair, &batch->transfers[batch->queued]));
-        batch->queued += pair->queued;
+        (void)name_pair(call, pair);
+        sm_note_object(call->round.failed);
+        status = sm_pair_copy(&call->common, pair, sm_transfers_next(transfers));
+        transfers->queued += pair->queued;
     }
-    return SYNCED_MEM_OK;
-}
-
-/* Enters the queued transfers. They run even after a failure. */
-static synced_mem_status enter_queued_transfers(struct batch *batch, synced_mem_status before)
-{
-    if (batch->queued == 0)
-        return before;
+    if (transfers->queued == 0)
+        return status;
+    const bool copied = status == SYNCED_MEM_OK;
     const struct sm_detail first = sm_detail_get();
-    const synced_mem_status status = sm_transfer_enter(batch->transfers, batch->queued, batch->common.stream);
-    for (size_t i = 0; i < batch->list.length; i++)
-        if (batch->list.pairs[i].queued)
-            sm_pair_set_heads(&batch->common, &batch->list.pairs[i], status);
-    batch->queued = 0;
-    if (before != SYNCED_MEM_OK)
+    const synced_mem_status entered = sm_transfers_enter(transfers, call->common.stream);
+    for (size_t i = 0; i < call->list.length; i++)
+        if (call->list.pairs[i].queued)
+            sm_pair_set_heads(&call->common, &call->list.pairs[i], entered);
+    if (!copied)
         sm_detail_set(&first);
-    return before != SYNCED_MEM_OK ? before : status;
+    return copied ? entered : status;
 }
 
-static void keep_fresh_copies(struct batch *batch)
+/* The allocation of new memory that nothing was queued to is entered. */
+static void keep_fresh_copies(struct call *call)
 {
-    for (size_t i = 0; i < batch->list.length; i++)
-        if (batch->list.pairs[i].fresh)
-            sm_pair_keep_fresh(&batch->common, &batch->list.pairs[i]);
+    for (size_t i = 0; i < call->list.length; i++)
+        if (call->list.pairs[i].fresh)
+            sm_pair_keep_fresh(&call->common, &call->list.pairs[i]);
 }
 
-static bool is_complete(const struct batch *batch)
+static bool is_complete(const struct call *call)
 {
     size_t i = 0;
-    while (i < batch->list.length && batch->list.pairs[i].done)
+    while (i < call->list.length && call->list.pairs[i].done)
         i++;
-    return i == batch->list.length;
+    return i == call->list.length;
 }
 
-static void end_source_writes(const struct batch *batch)
+static void end_source_writes(const struct call *call)
 {
-    for (size_t i = 0; i < batch->list.length; i++)
-        sm_pair_end_source_write(&batch->common, &batch->list.pairs[i]);
+    for (size_t i = 0; i < call->list.length; i++)
+        sm_pair_end_source_write(&call->common, &call->list.pairs[i]);
 }
 
 /* Copies nothing until all checks have passed, all memory is obtained, and the host need not wait. Open writes end only
  * after the last pair has succeeded: pointers stay valid if the call fails. */
-static synced_mem_status run_locked_round(struct batch *batch, synced_mem_stream handle)
+static synced_mem_status run_locked_round(struct call *call)
 {
-    synced_mem_status status = check_and_list(batch, handle);
+    synced_mem_status status = check_and_list(call);
     if (status == SYNCED_MEM_OK)
-        status = obtain_targets(batch);
+        status = obtain_targets(call);
     if (status == SYNCED_MEM_OK)
-        status = find_waits(batch);
+        status = find_waits(call);
     if (status == SYNCED_MEM_OK)
-        status = enter_queued_transfers(batch, copy_pairs(batch));
-    if (status == SYNCED_MEM_OK && is_complete(batch))
-        end_source_writes(batch);
-    keep_fresh_copies(batch);
+        status = copy_pairs(call);
+    if (status == SYNCED_MEM_OK && is_complete(call))
+        end_source_writes(call);
+    keep_fresh_copies(call);
     return status;
 }
 
 /* ---- Between the rounds ---- */
 
-/* A failure of the work that brings a target's old contents is no error. */
-static synced_mem_status wait_for_fences(struct batch *batch)
-{
-    for (int kind = 0; kind < 4; kind++) {
-        bool over;
-        const bool until_queued = kind / 2, of_source = kind % 2;
-        const synced_mem_status status = sm_waits_wait(get_waits(batch, kind), until_queued, &over);
-        if (status != SYNCED_MEM_OK && (of_source || !over))
-            return status;
-    }
-    return SYNCED_MEM_OK;
-}
-
-static void end_waits(struct batch *batch)
-{
-    for (int kind = 0; kind < 4; kind++)
-        sm_waits_end(get_waits(batch, kind));
-}
-
-/* Makes the stream come after a staged transfer, or waits for it. Without a stream the host waits for the contents. */
-static synced_mem_status follow_arrival(const struct batch *batch, struct sm_fence *arrival)
-{
-    struct sm_stream *const stream = batch->common.stream;
-    if (!stream)
-        return sm_fence_wait(arrival);
-    const synced_mem_status status = sm_fence_wait_queued(arrival);
-    if (status != SYNCED_MEM_OK || sm_is_internal(stream) || sm_stream_hold_back(stream, arrival))
-        return status;
-    return sm_fence_wait(arrival);
-}
-
 /* Waits for all transfers that have begun, even after a failure. Returns the first failure. */
-static synced_mem_status follow_arrivals(struct batch *batch, synced_mem_status first)
+static synced_mem_status follow_arrivals(struct call *call, synced_mem_status first)
 {
     struct sm_outcome outcome;
     sm_outcome_set(&outcome, first);
-    for (size_t i = 0; i < batch->list.length; i++) {
-        struct sm_pair *const pair = &batch->list.pairs[i];
+    for (size_t i = 0; i < call->list.length; i++) {
+        struct sm_pair *const pair = &call->list.pairs[i];
         if (!pair->arrival)
             continue;
-        const synced_mem_status status = follow_arrival(batch, pair->arrival);
+        const synced_mem_status status = sm_follow_staged(pair->arrival, call->common.stream);
         if (status != SYNCED_MEM_OK && outcome.status == SYNCED_MEM_OK) {
             sm_outcome_set(&outcome, status);
-            (void)name_pair(batch, pair);
+            (void)name_pair(call, pair);
         }
-        sm_pair_finish(&batch->common, pair, status);
+        sm_pair_finish(&call->common, pair, status);
     }
     return sm_outcome_end(&outcome);
 }
 
 /* The same as end_source_writes(), with nothing locked. Locking cannot fail, as all objects were locked before. */
-static void enter_and_end_source_writes(const struct batch *batch)
+static void enter_and_end_source_writes(const struct call *call)
 {
-    for (size_t i = 0; i < batch->list.length; i++) {
-        struct sm_record *const from = batch->list.pairs[i].from;
+    for (size_t i = 0; i < call->list.length; i++) {
+        struct sm_record *const from = call->list.pairs[i].from;
         (void)sm_lock_record(from);
-        sm_pair_end_source_write(&batch->common, &batch->list.pairs[i]);
+        sm_pair_end_source_write(&call->common, &call->list.pairs[i]);
         sm_unlock_record(from);
     }
 }
 
-/* Finds the stream again in each round, since it may begin to capture while nothing is locked. */
-static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle)
+static synced_mem_status run_round(struct call *call)
 {
-    batch->without = NULL;
-    batch->record_count = 0;
-    batch->by_host.fence = NULL;
-    SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
-    sm_share_ends(&batch->ends);
-    synced_mem_status status = run_locked_round(batch, handle);
-    sm_share_no_ends();
-    const bool was_complete = is_complete(batch);
-    leave_objects(batch, status);
-    if (status == SM_AGAIN && !batch->without)
-        status = wait_for_fences(batch);
-    else if (status == SM_AGAIN)
-        status = sm_obtain_alone(sm_owner_of(batch->without->to), batch->common.side, batch->allocates);
-    end_waits(batch);
-    status = follow_arrivals(batch, status);
-    sm_fence_drop(batch->by_host.fence);
-    if (status == SYNCED_MEM_OK && !was_complete && is_complete(batch))
-        enter_and_end_source_writes(batch);
-    sm_stream_drop(batch->common.stream);
-    batch->common.stream = NULL;
-    return status == SYNCED_MEM_OK ? status : reopen_objects(batch, status);
-}
-
-static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle)
-{
-    list_owners(batch);
-    do
-        SM_TRY(run_round(batch, handle));
-    while (!is_complete(batch));
-    return SYNCED_MEM_OK;
+    call->record_count = 0;
+    call->by_host.fence = NULL;
+    SM_TRY(sm_round_begin(&call->round));
+    synced_mem_status status = run_locked_round(call);
+    const bool was_complete = is_complete(call);
+    end_round(call, status);
+    status = follow_arrivals(call, sm_round_wait(&call->round, status));
+    sm_fence_drop(call->by_host.fence);
+    if (status == SYNCED_MEM_OK && !was_complete && is_complete(call))
+        enter_and_end_source_writes(call);
+    sm_stream_drop(call->common.stream);
+    call->common.stream = NULL;
+    return status == SYNCED_MEM_OK ? status : reopen_objects(call, status);
 }
 
 /* ---- All ---- */
 
 /* The memory that the call needs for each of the caller's pairs before anything is locked. */
-struct mention {
+struct names {
+    struct sm_range ranges[2];
     struct synced_mem *owners[2];
-    struct name names[2];
 };
 
-static synced_mem_status copy_batch(struct batch *batch, struct mention *mentions, synced_mem_stream handle,
-                                    struct synced_mem **failed)
+static synced_mem_status run_rounds(struct call *call, struct names *names)
 {
-    batch->names = (struct name *)(void *)mentions;
-    batch->owners.list = (struct synced_mem **)(void *)(batch->names + 2 * batch->list.count);
-    const synced_mem_status status = run_batch(batch, handle);
-    sm_pair_list_end(&batch->list);
-    free(batch->block);
-    *failed = batch->failed;
-    return sm_reap_after(status, batch->common.side == SM_CPU);
+    struct sm_owners *const owners = &call->round.owners;
+    const size_t count = call->list.count;
+    synced_mem_status status;
+    call->names = (struct sm_range *)(void *)names;
+    owners->list = (struct synced_mem **)(void *)(call->names + 2 * count);
+    for (size_t i = 0; i < count; i++) {
+        owners->list[2 * i] = sm_root(call->list.to[i]);
+        owners->list[2 * i + 1] = sm_root(call->list.from[i]);
+    }
+    sm_owners_sort(owners, 2 * count);
+    do
+        status = run_round(call);
+    while (status == SYNCED_MEM_OK && !is_complete(call));
+    sm_pair_list_end(&call->list);
+    free(call->block);
+    return sm_reap_after(status, call->common.side == SM_CPU);
 }
 
 static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_mem *const *from, size_t count,
                                    enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
     struct row one;
-    struct mention mention;
-    struct batch batch = {.common.side = side, .list = {.to = to, .from = from, .count = count}};
+    struct names of_one;
+    struct call call = {
+        .handle = handle, .common.side = side, .round.side = side, .list = {.to = to, .from = from, .count = count}};
     if (count == 0)
         return SYNCED_MEM_OK;
-    lay_out(&batch, &one, 1);
-    struct mention *const mentions = count > 1 ? calloc(count, sizeof *mentions) : NULL;
-    if (count > 1 && !mentions)
+    lay_out(&call, &one, 1);
+    struct names *const names = count > 1 ? calloc(count, sizeof *names) : NULL;
+    if (count > 1 && !names)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
-    const synced_mem_status status = copy_batch(&batch, mentions ? mentions : &mention, handle, failed);
-    free(mentions);
+    const synced_mem_status status = run_rounds(&call, names ? names : &of_one);
+    *failed = call.round.failed;
+    free(names);
     return status;
 }
 

@@ -178,7 +178,7 @@ synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side s
         SM_TRY(sm_waits_add(waits, sm_inflight_blocker(from, false)));
     *staged = is_move_staged(record, side, batch);
     if (!*staged)
-        return to ? sm_waits_add(waits, sm_inflight_queueing(to, true)) : SYNCED_MEM_OK;
+        return to ? sm_waits_add_for(waits, sm_inflight_queueing(to, true), SM_UNTIL_QUEUED) : SYNCED_MEM_OK;
     if (to)
         SM_TRY(settle_and_wait(to, true, waits));
     return side == SM_CPU && !goes_on(batch) ? settle_and_wait(from, false, waits) : SYNCED_MEM_OK;
@@ -296,7 +296,7 @@ static synced_mem_status zero_device(struct sm_record *record, struct sm_stream 
     bool fresh;
     SM_TRY(make_device_memory(record, stream, &fresh));
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-    SM_TRY(sm_waits_add(waits, sm_inflight_queueing(copy, true)));
+    SM_TRY(sm_waits_add_for(waits, sm_inflight_queueing(copy, true), SM_UNTIL_QUEUED));
     assert(!copy->read_only);
     const synced_mem_status status = sm_transfer_fill(copy, 0, 0, sm_size_of(record), stream);
     return fresh ? keep_fresh_copy(record, stream, status) : status;

@@ -39,12 +39,12 @@ static inline synced_mem_status sm_find_move_wait(struct sm_record *record, enum
         SM_CPU) /* the loss of another device, which brings the source's contents, would not fail the transfer */
         SM_TRY(sm_waits_add(waits, sm_inflight_arrival_from_elsewhere(from)));
     if (side == SM_GPU || is_shared) /* a copy thread may still write the source */
-        SM_TRY(sm_waits_add(waits, sm_inflight_queueing(from, false)));
+        SM_TRY(sm_waits_add_for(waits, sm_inflight_queueing(from, false), SM_UNTIL_QUEUED));
     if (is_shared)
         return SYNCED_MEM_OK;
     if (!host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
         return sm_find_any_move_wait(record, side, batch, waits, staged);
-    return sm_waits_add(waits, sm_inflight_queueing(to, true));
+    return sm_waits_add_for(waits, sm_inflight_queueing(to, true), SM_UNTIL_QUEUED);
 }
 
 /* Returns whether the side has a tracked, writable copy, which is not shared. */

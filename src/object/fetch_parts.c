@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "copy/host_transfer.h"
+#include "copy/transfers.h"
 #include "memory/guard.h"
 #include "object/span.h"
 #include "object/unified.h"
@@ -99,16 +100,6 @@ static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode m
 
 /* ---- Several transfers ---- */
 
-/* The transfers of one call, which are queued and not entered. */
-struct moves {
-    struct sm_record **records;
-    struct sm_transfer *transfers;
-    size_t queued;
-    struct sm_batch copies;
-    enum sm_side side;
-    struct sm_stream *stream;
-};
-
 static bool is_moved(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
 {
     return get_access_work(record, side, mode) == SM_MOVE && !sm_shared_copy(record);
@@ -122,79 +113,33 @@ static size_t count_moves(const struct synced_mem *mem, enum sm_side side, enum 
     return count;
 }
 
-static synced_mem_status make_room(struct moves *moves, size_t count)
-{
-    struct row {
-        struct sm_transfer transfer;
-        struct sm_record *record;
-        void *to;
-        const void *from;
-        size_t size;
-    };
-    moves->transfers = calloc(count, sizeof(struct row));
-    if (!moves->transfers)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
-    moves->records = (struct sm_record **)(void *)(moves->transfers + count);
-    moves->copies.to = (void **)(void *)(moves->records + count);
-    moves->copies.from = (const void **)(void *)(moves->copies.to + count);
-    moves->copies.sizes = (size_t *)(void *)(moves->copies.from + count);
-    moves->copies.room = count;
-    moves->copies.direction = moves->side == SM_GPU ? SM_H2D : SM_D2H;
-    return SYNCED_MEM_OK;
-}
-
 static void set_side_valid(struct sm_record *record, enum sm_side side)
 {
     sm_set_head(record, sm_head(record) | sm_bit(side));
 }
 
-static synced_mem_status queue_record(struct moves *moves, struct sm_record *record, struct sm_waits *waits)
+/* Queues each transfer that is ready, and collects the waits of the others. queued: gets the record of each queued
+ * one. */
+static synced_mem_status queue_records(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+                                       struct sm_stream *stream, struct sm_transfers *transfers,
+                                       struct sm_record **queued, struct sm_waits *waits)
 {
-    struct sm_transfer *const transfer = &moves->transfers[moves->queued];
-    SM_TRY(sm_make_usable(record, moves->side));
-    SM_TRY(sm_queue_move(record, moves->side, moves->stream, &moves->copies, transfer, waits));
-    if (transfer->staged)
-        set_side_valid(record, moves->side);
-    else
-        moves->records[moves->queued++] = record;
-    return SYNCED_MEM_OK;
-}
-
-/* Sends and enters what is queued, also after a failure: a batch that the runtime refused may have been queued in
- * part. */
-static synced_mem_status enter_moves(struct moves *moves)
-{
-    const synced_mem_status sent = sm_batch_send(&moves->copies, moves->stream);
-    if (moves->queued == 0)
-        return sent;
-    const struct sm_detail first = sm_detail_get();
-    const synced_mem_status entered = sm_transfer_enter(moves->transfers, moves->queued, moves->stream);
-    if (sent != SYNCED_MEM_OK)
-        sm_detail_set(&first);
-    if (sent != SYNCED_MEM_OK || entered != SYNCED_MEM_OK)
-        return sent != SYNCED_MEM_OK ? sent : entered;
-    for (size_t i = 0; i < moves->queued; i++)
-        set_side_valid(moves->records[i], moves->side);
-    return SYNCED_MEM_OK;
-}
-
-/* Queues each transfer that is ready, and collects the waits of the others. What is queued is entered in any case. */
-static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_mode mode, struct moves *moves,
-                                         struct sm_waits *waits)
-{
-    struct sm_shared_ends ends;
     synced_mem_status status = SYNCED_MEM_OK;
-    sm_share_ends(&ends);
     for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each))
-        if (is_moved(each, moves->side, mode))
-            status = sm_waits_go_on(waits, queue_record(moves, each, waits));
-    sm_share_no_ends();
-    const struct sm_detail first = sm_detail_get();
-    const synced_mem_status entered = enter_moves(moves);
-    if (status == SYNCED_MEM_OK || status == SM_AGAIN)
-        return entered != SYNCED_MEM_OK ? entered : sm_waits_status(waits);
-    sm_detail_set(&first);
+         each = sm_next_record(mem, each)) {
+        if (!is_moved(each, side, mode))
+            continue;
+        struct sm_transfer *const transfer = sm_transfers_next(transfers);
+        status = sm_make_usable(each, side);
+        if (status == SYNCED_MEM_OK)
+            status = sm_queue_move(each, side, stream, &transfers->batch, transfer, waits);
+        if (status == SYNCED_MEM_OK && transfer->staged) {
+            set_side_valid(each, side);
+        } else if (status == SYNCED_MEM_OK) {
+            queued[transfers->queued++] = each;
+        }
+        status = sm_waits_go_on(waits, status);
+    }
     return status;
 }
 
@@ -206,17 +151,36 @@ bool sm_moves_follow_work(const struct synced_mem *mem, enum sm_side side)
     return follows;
 }
 
+/* Moves the records of an access, with one event for all. What is queued is entered in any case. */
 static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, size_t count,
                                       struct sm_stream *stream, struct sm_waits *waits)
 {
-    struct moves moves = {.side = side, .stream = stream};
+    struct row {
+        struct sm_transfers_entry entry;
+        struct sm_record *record;
+    };
+    struct sm_transfers transfers = {.batch.direction = side == SM_GPU ? SM_H2D : SM_D2H};
+    struct sm_shared_ends ends;
     if (!stream)
-        SM_TRY(sm_fetch_stream(sm_first_record(mem), side, SM_MOVE, sm_moves_follow_work(mem, side), &moves.stream));
-    SM_TRY(make_room(&moves, count));
-    sm_batch_begin(&moves.copies, moves.stream);
-    const synced_mem_status status = queue_and_enter(mem, mode, &moves, waits);
-    free(moves.transfers);
-    return status;
+        SM_TRY(sm_fetch_stream(sm_first_record(mem), side, SM_MOVE, sm_moves_follow_work(mem, side), &stream));
+    struct row *const block = calloc(count, sizeof *block);
+    if (!block)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
+    struct sm_record **const records = sm_transfers_lay_out(&transfers, block, count);
+    sm_batch_begin(&transfers.batch, stream);
+    sm_share_ends(&ends);
+    synced_mem_status status = queue_records(mem, side, mode, stream, &transfers, records, waits);
+    sm_share_no_ends();
+    const size_t queued = transfers.queued;
+    if (status == SYNCED_MEM_OK || status == SM_AGAIN) {
+        status = sm_transfers_enter(&transfers, stream);
+        for (size_t i = 0; i < queued && status == SYNCED_MEM_OK; i++)
+            set_side_valid(records[i], side);
+    } else {
+        status = sm_transfers_enter_unsent(&transfers, stream, status);
+    }
+    free(block);
+    return status == SYNCED_MEM_OK ? sm_waits_status(waits) : status;
 }
 
 /* ---- An access ---- */

@@ -5,29 +5,24 @@
 #include "copy/transfer.h"
 #include "object/fetch_parts.h"
 
-static bool follows_work(struct synced_mem *const *mems, size_t count, enum sm_side side)
-{
-    bool follows = false;
-    for (size_t i = 0; i < count && !follows; i++)
-        follows = sm_moves_follow_work(mems[i], side);
-    return follows;
-}
-
-static synced_mem_status find_internal_stream(struct synced_mem *const *mems, size_t count, int device,
-                                              enum sm_side side, struct sm_stream **stream)
-{
-    int resolved;
-    SM_TRY(sm_device_resolve(device, &resolved));
-    return sm_transfer_stream(resolved, side == SM_GPU ? SM_H2D : SM_D2H, follows_work(mems, count, side), stream);
-}
-
-static synced_mem_status find_callers_stream(int device, synced_mem_stream handle, struct sm_stream **stream)
+synced_mem_status sm_callers_stream(int device, synced_mem_stream handle, struct sm_stream **stream)
 {
     SM_TRY(sm_stream_find(device, handle, stream));
     if (*stream)
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_CAPTURING,
                    "the stream is capturing, and the transfer would become part of the graph: call before the capture");
+}
+
+/* Picks an internal stream for the objects' transfers, which may come after a caller's work. */
+static synced_mem_status find_internal_stream(struct synced_mem *const *mems, size_t count, int device,
+                                              enum sm_side side, struct sm_stream **stream)
+{
+    bool follows = false;
+    for (size_t i = 0; i < count && !follows; i++)
+        follows = sm_moves_follow_work(mems[i], side);
+    SM_TRY(sm_device_resolve(device, &device));
+    return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, follows, stream);
 }
 
 synced_mem_status sm_move_stream(struct synced_mem *const *mems, size_t count, size_t which, enum sm_side side,
@@ -40,5 +35,5 @@ synced_mem_status sm_move_stream(struct synced_mem *const *mems, size_t count, s
     if (*stream)
         return SYNCED_MEM_OK;
     return handle == SM_HANDLE_OF_LIBRARY ? find_internal_stream(mems, count, device, side, stream)
-                                          : find_callers_stream(device, handle, stream);
+                                          : sm_callers_stream(device, handle, stream);
 }

@@ -11,6 +11,10 @@
 synced_mem_status sm_move_stream(struct synced_mem *const *mems, size_t count, size_t which, enum sm_side side,
                                  synced_mem_stream handle, struct sm_stream **stream);
 
+/* Finds the caller's stream, on which a call queues transfers. device: of a default stream. Errors: as
+ * sm_stream_find(); ERR_CAPTURING: the stream captures. */
+synced_mem_status sm_callers_stream(int device, synced_mem_stream handle, struct sm_stream **stream);
+
 /* Returns whether the stream is the library's. Nothing that the caller queues comes after the transfers there. */
 static inline bool sm_is_internal(const struct sm_stream *stream)
 {

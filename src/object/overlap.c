@@ -1,4 +1,4 @@
-/* Memory that the objects of one call have in common. */
+/* Bytes that the objects of one call have in common. */
 #include "object/overlap.h"
 
 #include "base/status.h"
@@ -8,10 +8,65 @@
 
 static int compare_begins(const void *a, const void *b)
 {
-    const uintptr_t first = ((const struct sm_range *)a)->begin;
-    const uintptr_t second = ((const struct sm_range *)b)->begin;
+    const struct sm_range *const one = a;
+    const struct sm_range *const other = b;
+    const uintptr_t first = one->space == other->space ? one->begin : (uintptr_t)one->space;
+    const uintptr_t second = one->space == other->space ? other->begin : (uintptr_t)other->space;
     return (first > second) - (first < second);
 }
+
+/* Returns whichever of two ranges reaches further among those of its space. */
+static const struct sm_range *get_further(const struct sm_range *before, const struct sm_range *at)
+{
+    return before && before->space == at->space && before->end >= at->end ? before : at;
+}
+
+/* Sorts the ranges. Returns one that overlaps the earlier range that is stored, where one of them is written; NULL:
+ * there is none. Of the ranges that begin earlier, the one that reaches furthest is enough to compare with. */
+static const struct sm_range *find_overlap(struct sm_range *ranges, size_t count, const struct sm_range **earlier)
+{
+    const struct sm_range *furthest = NULL;
+    const struct sm_range *furthest_written = NULL;
+    qsort(ranges, count, sizeof *ranges, compare_begins);
+    for (const struct sm_range *at = ranges; at < ranges + count; at++) {
+        *earlier = at->written ? furthest : furthest_written;
+        if (*earlier && (*earlier)->space == at->space && (*earlier)->end > at->begin)
+            return at;
+        furthest = get_further(furthest, at);
+        if (at->written)
+            furthest_written = get_further(furthest_written, at);
+    }
+    return NULL;
+}
+
+/* ---- Names ---- */
+
+/* An object of 0 bytes counts as one byte, so that it overlaps itself. */
+static struct sm_range get_name(struct synced_mem *object, bool written)
+{
+    const size_t begin = sm_object_begin(object);
+    const size_t size = sm_size(object) > 0 ? sm_size(object) : 1;
+    return (struct sm_range){
+        .space = sm_owner(object), .begin = begin, .end = begin + size, .object = object, .written = written};
+}
+
+synced_mem_status sm_check_names(struct synced_mem *const *to, struct synced_mem *const *from, size_t count,
+                                 struct sm_range *ranges, struct synced_mem **failed)
+{
+    const struct sm_range *earlier;
+    for (size_t i = 0; i < count; i++) {
+        ranges[2 * i] = get_name(to[i], true);
+        ranges[2 * i + 1] = get_name(from[i], false);
+    }
+    const struct sm_range *const found = find_overlap(ranges, 2 * count, &earlier);
+    if (!found)
+        return SYNCED_MEM_OK;
+    *failed = found->object;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                   "the call writes the object, or a part of it, and names it a second time");
+}
+
+/* ---- Memory ---- */
 
 /* Returns the copy that has the record's memory. A piece may have no part of it yet. */
 static const struct sm_copy *get_memory(const struct sm_record *record, enum sm_side side)
@@ -52,7 +107,7 @@ static void add_range(struct sm_range *ranges, size_t *used, const struct sm_pai
         return;
     const uintptr_t begin = (uintptr_t)sm_copy_data(memory) + sm_begin_of(record) + (written ? 0 : pair->from_offset);
     ranges[(*used)++] =
-        (struct sm_range){.begin = begin, .end = begin + pair->size, .written = written, .owner = sm_owner_of(record)};
+        (struct sm_range){.begin = begin, .end = begin + pair->size, .written = written, .object = sm_owner_of(record)};
 }
 
 static size_t collect_ranges(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
@@ -69,33 +124,18 @@ static size_t collect_ranges(const struct sm_pairs *pairs, const struct sm_pair 
     return used;
 }
 
-static synced_mem_status fail_overlap(const struct sm_range *a, const struct sm_range *b, struct synced_mem **failed)
-{
-    const struct sm_range *const written = a->written ? a : b;
-    *failed = written->owner;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                   "the call writes the memory at %p, which overlaps memory of another of its objects",
-                   (void *)written->begin);
-}
-
-/* Compares each range with the one that reaches furthest of those that begin earlier. */
 synced_mem_status sm_check_overlaps(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
                                     struct sm_range *ranges, struct synced_mem **failed)
 {
+    const struct sm_range *earlier;
     if (!has_memory_of_user(pairs, all, count))
         return SYNCED_MEM_OK;
-    const struct sm_range *furthest = NULL;
-    const struct sm_range *furthest_written = NULL;
-    const size_t used = collect_ranges(pairs, all, count, ranges);
-    qsort(ranges, used, sizeof *ranges, compare_begins);
-    for (const struct sm_range *at = ranges; at < ranges + used; at++) {
-        const struct sm_range *const before = at->written ? furthest : furthest_written;
-        if (before && before->end > at->begin)
-            return fail_overlap(at, before, failed);
-        if (!furthest || at->end > furthest->end)
-            furthest = at;
-        if (at->written && (!furthest_written || at->end > furthest_written->end))
-            furthest_written = at;
-    }
-    return SYNCED_MEM_OK;
+    const struct sm_range *const found = find_overlap(ranges, collect_ranges(pairs, all, count, ranges), &earlier);
+    if (!found)
+        return SYNCED_MEM_OK;
+    const struct sm_range *const written = found->written ? found : earlier;
+    *failed = written->object;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                   "the call writes the memory at %p, which overlaps memory of another of its objects",
+                   (void *)written->begin);
 }

@@ -196,39 +196,37 @@ static synced_mem_status check_contents(const struct sm_pair *pair)
 }
 
 /* For a source that the host or a copy thread reads. */
-static synced_mem_status find_source_wait(const struct sm_pair *pair, struct sm_copy *source,
-                                          struct sm_pair_waits *waits)
+static synced_mem_status find_source_wait(const struct sm_pair *pair, struct sm_copy *source, struct sm_waits *waits)
 {
     SM_TRY(check_contents(pair));
     SM_TRY(sm_inflight_settle(source, false, NULL));
-    return sm_waits_add(&waits->of[false][true], sm_inflight_blocker(source, false));
+    return sm_waits_add(waits, sm_inflight_blocker(source, false));
 }
 
 /* For a target that the host or a copy thread writes. Its old contents do not matter, and may be lost. */
-static synced_mem_status find_target_wait(struct sm_copy *target, struct sm_pair_waits *waits)
+static synced_mem_status find_target_wait(struct sm_copy *target, struct sm_waits *waits)
 {
     SM_TRY(sm_inflight_settle(target, true, NULL));
-    return sm_waits_add(&waits->of[false][false], sm_inflight_unfinished(target, true));
+    return sm_waits_add_for(waits, sm_inflight_unfinished(target, true), SM_MAY_FAIL);
 }
 
 /* The stream waits for all work once that is queued. A pageable source is read at once, so the host waits for it. */
-static synced_mem_status find_queued_wait(const struct route *route, struct sm_pair_waits *waits)
+static synced_mem_status find_queued_wait(const struct route *route, struct sm_waits *waits)
 {
     if (route->direction == SM_H2D && !route->source->pinned)
-        SM_TRY(sm_waits_add(&waits->of[false][true], sm_inflight_blocker(route->source, false)));
-    SM_TRY(sm_waits_add(&waits->of[true][true], sm_inflight_unqueued(route->source, false)));
-    return sm_waits_add(&waits->of[true][false], sm_inflight_queueing(route->target, true));
+        SM_TRY(sm_waits_add(waits, sm_inflight_blocker(route->source, false)));
+    SM_TRY(sm_waits_add_for(waits, sm_inflight_unqueued(route->source, false), SM_UNTIL_QUEUED));
+    return sm_waits_add_for(waits, sm_inflight_queueing(route->target, true), SM_UNTIL_QUEUED | SM_MAY_FAIL);
 }
 
-synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair,
-                                    struct sm_pair_waits *waits)
+synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair, struct sm_waits *waits)
 {
     if (pair->done || !sm_pair_moves(pair))
         return SYNCED_MEM_OK;
     SM_TRY(find_pin_of_target(pairs, pair));
     const struct route route = choose_route(pairs, pair);
     if (pairs->side == SM_CPU && route.direction == SM_D2H)
-        SM_TRY(sm_waits_add(&waits->of[false][true], sm_inflight_arrival_from_elsewhere(route.source)));
+        SM_TRY(sm_waits_add(waits, sm_inflight_arrival_from_elsewhere(route.source)));
     if (route.way == QUEUED)
         return find_queued_wait(&route, waits);
     SM_TRY(find_source_wait(pair, route.source, waits));

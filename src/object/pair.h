@@ -51,12 +51,6 @@ struct sm_pairs {
     struct sm_host_collection *by_host; /* of these contents, in one round */
 };
 
-/* The waits of the pairs. [until_queued]: the host waits only until a stream can wait for the fence. [of_source]: the
- * fence's work brings the contents to copy. */
-struct sm_pair_waits {
-    struct sm_waits of[2][2];
-};
-
 /* Returns whether from has contents. */
 static inline bool sm_pair_moves(const struct sm_pair *pair)
 {
@@ -73,8 +67,7 @@ synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *p
 
 /* Finds the next fence that the host waits for before it can copy the contents, and returns SM_AGAIN. Blocks as
  * sm_find_pin(). */
-synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair,
-                                    struct sm_pair_waits *waits);
+synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair, struct sm_waits *waits);
 
 /* Copies the contents, or queues or begins the transfer. sm_pair_find_wait() must have found no wait. If the pair is
  * queued afterwards, the caller enters the transfer and calls sm_pair_set_heads(). Otherwise the pair is done or begun.

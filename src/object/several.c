@@ -2,6 +2,8 @@
 #include "object/several.h"
 
 #include "base/process.h"
+#include "base/status.h"
+#include "object/renew.h"
 
 #include <stdint.h>
 
@@ -32,30 +34,6 @@ void sm_owners_sort(struct sm_owners *owners, size_t listed)
             owners->list[owners->count++] = owners->list[i];
 }
 
-static void unlock_owners(const struct sm_owners *owners, size_t locked)
-{
-    for (size_t i = 0; i < locked; i++)
-        sm_mutex_unlock(&owners->list[i]->lock);
-    sm_process_leave();
-}
-
-synced_mem_status sm_owners_lock(const struct sm_owners *owners, struct synced_mem **failed)
-{
-    const unsigned generation = sm_process_generation();
-    sm_process_enter();
-    for (size_t i = 0; i < owners->count; i++) {
-        const bool passes = owners->list[i]->generation == generation && !sm_caller_is_wanted();
-        const synced_mem_status status = passes ? SYNCED_MEM_OK : sm_check_first(owners->list[i]);
-        if (status != SYNCED_MEM_OK) {
-            *failed = owners->list[i];
-            unlock_owners(owners, i);
-            return status;
-        }
-        sm_mutex_lock(&owners->list[i]->lock);
-    }
-    return SYNCED_MEM_OK;
-}
-
 bool sm_owners_have_parts(const struct sm_owners *owners)
 {
     size_t i = 0;
@@ -64,7 +42,46 @@ bool sm_owners_have_parts(const struct sm_owners *owners)
     return i < owners->count;
 }
 
-void sm_owners_unlock(const struct sm_owners *owners)
+static void unlock_owners(const struct sm_owners *owners, size_t locked)
 {
-    unlock_owners(owners, owners->count);
+    for (size_t i = 0; i < locked; i++)
+        sm_mutex_unlock(&owners->list[i]->lock);
+    sm_process_leave();
+}
+
+synced_mem_status sm_round_begin(struct sm_round *round)
+{
+    const struct sm_owners *const owners = &round->owners;
+    const unsigned generation = sm_process_generation();
+    round->without = NULL;
+    sm_process_enter();
+    for (size_t i = 0; i < owners->count; i++) {
+        const bool passes = owners->list[i]->generation == generation && !sm_caller_is_wanted();
+        const synced_mem_status status = passes ? SYNCED_MEM_OK : sm_check_first(owners->list[i]);
+        if (status != SYNCED_MEM_OK) {
+            round->failed = owners->list[i];
+            unlock_owners(owners, i);
+            return status;
+        }
+        sm_mutex_lock(&owners->list[i]->lock);
+    }
+    sm_share_ends(&round->ends);
+    return SYNCED_MEM_OK;
+}
+
+void sm_round_end(struct sm_round *round)
+{
+    sm_share_no_ends();
+    unlock_owners(&round->owners, round->owners.count);
+}
+
+synced_mem_status sm_round_wait(struct sm_round *round, synced_mem_status status)
+{
+    bool over;
+    if (status == SM_AGAIN)
+        status = round->waits.count > 0 ? sm_waits_wait(&round->waits, &over)
+                                        : sm_obtain_alone(round->without, round->side, round->allocates);
+    if (round->waits.count > 0)
+        sm_waits_end(&round->waits);
+    return status;
 }

@@ -6,6 +6,7 @@
 #define SM_SEVERAL_H
 
 #include "object/transaction.h"
+#include "stream/shared_ends.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -19,12 +20,32 @@ struct sm_owners {
 /* Sorts the owners of this many objects, which may be listed more than once. */
 void sm_owners_sort(struct sm_owners *owners, size_t listed);
 
-/* Takes the locks. On failure none is taken. *failed: the object that the failure concerns. Errors: as
- * sm_lock_first(). */
-synced_mem_status sm_owners_lock(const struct sm_owners *owners, struct synced_mem **failed);
 /* Returns whether any of the locked objects is in parts. */
 bool sm_owners_have_parts(const struct sm_owners *owners);
-void sm_owners_unlock(const struct sm_owners *owners);
+
+/*
+ * A round: the call locks all objects, does what it can, and unlocks them. Its work there shares the ends of uses. If
+ * the round returns SM_AGAIN, the call waits with nothing locked and runs another one.
+ */
+struct sm_round {
+    struct sm_owners owners;
+    struct synced_mem *failed; /* the object that a failure is about; NULL: any of them */
+    enum sm_side side;         /* gets contents */
+    /* What the round has found to wait for: work, or an owner whose memory is obtained with nothing locked (NULL: none),
+     * usable in this stream's order (NULL: host memory). */
+    struct sm_waits waits;
+    struct synced_mem *without;
+    struct sm_stream *allocates;
+    struct sm_shared_ends ends;
+};
+
+/* Begins a round, without waits: takes the locks. On failure none is taken. Errors: as sm_lock_first(). */
+synced_mem_status sm_round_begin(struct sm_round *round);
+/* Ends it: releases the locks. The caller has published all records. */
+void sm_round_end(struct sm_round *round);
+/* Waits for what a round has found if its status is SM_AGAIN, and blocks. Returns OK: the call runs another round; or
+ * the status, or why the wait failed. There are no waits afterwards. No lock may be held. */
+synced_mem_status sm_round_wait(struct sm_round *round, synced_mem_status status);
 
 /* Sorts an array. Arrays of objects that were created one after the other mostly are sorted already. */
 static inline void sm_sort_unless_sorted(void *array, size_t count, size_t size,

@@ -270,8 +270,6 @@ bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status
 {
     struct synced_mem *const mem = transaction->mem;
     struct sm_waits *const waits = &transaction->waits;
-    const bool until_queued = transaction->until_queued;
-    transaction->until_queued = false;
     transaction->over = false;
     if (*status != SM_AGAIN) {
         sm_waits_end(waits);
@@ -280,7 +278,7 @@ bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status
     *status = SYNCED_MEM_OK;
     if (waits->count > 0) {
         sm_unlock_object(mem);
-        *status = sm_waits_wait(waits, until_queued, &transaction->over);
+        *status = sm_waits_wait(waits, &transaction->over);
         sm_lock_object(mem);
         sm_waits_end(waits);
     }

@@ -40,7 +40,6 @@ struct sm_transaction {
     struct sm_replacement replacement;
     struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
     struct sm_waits waits; /* what the call waits for before it goes on */
-    bool until_queued;     /* it waits only until a stream can wait for them */
     bool over;             /* of a wait that has failed: no failed work is open */
 };
 

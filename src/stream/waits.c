@@ -6,18 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct sm_fence *const *get_fences(const struct sm_waits *waits)
-{
-    return waits->many ? waits->many : waits->few;
-}
-
 /* Without memory for more the fences that are there are enough to wait for. */
 static bool make_room(struct sm_waits *waits)
 {
     const size_t room = waits->many ? waits->room : SM_FEW_WAITS;
     if (waits->count < room)
         return true;
-    struct sm_fence **const many = realloc(waits->many, 4 * room * sizeof *many);
+    struct sm_wait *const many = realloc(waits->many, 4 * room * sizeof *many);
     if (!many)
         return false;
     if (!waits->many)
@@ -27,14 +22,15 @@ static bool make_room(struct sm_waits *waits)
     return true;
 }
 
-synced_mem_status sm_waits_add(struct sm_waits *waits, struct sm_fence *fence)
+synced_mem_status sm_waits_add_for(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose)
 {
     if (!fence)
         return SYNCED_MEM_OK;
-    struct sm_fence **const list = waits->many ? waits->many : waits->few;
-    if (waits->count > 0 && list[waits->count - 1] == fence)
+    struct sm_wait *const list = waits->many ? waits->many : waits->few;
+    const struct sm_wait *const last = waits->count > 0 ? &list[waits->count - 1] : NULL;
+    if (last && last->fence == fence && last->purpose == purpose)
         return SM_AGAIN;
-    list[waits->count++] = sm_fence_hold(fence);
+    list[waits->count++] = (struct sm_wait){.fence = sm_fence_hold(fence), .purpose = purpose};
     waits->full = !make_room(waits);
     return SM_AGAIN;
 }
@@ -45,39 +41,44 @@ struct waited {
     unsigned count;
 };
 
-/* Notes the first fence of each stream, which is the latest. */
-static void note_waited(struct waited *waited, const struct sm_fence *fence)
+/* Waits for one fence. Of two fences of one stream the later one is waited for first, so that the wait for the earlier
+ * one finds it done. The first fence of each stream is noted, which is the latest. */
+static synced_mem_status wait_until_done(struct sm_fence *fence, struct waited *waited)
 {
-    for (unsigned i = 0; i < SM_FEW_WAITS && waited->fences[i]; i++)
-        if (waited->fences[i]->stream == fence->stream)
-            return;
-    waited->fences[waited->count++ % SM_FEW_WAITS] = fence;
+    bool is_noted = false;
+    for (unsigned i = 0; i < SM_FEW_WAITS && waited->fences[i]; i++) {
+        sm_fence_follow(fence, waited->fences[i]);
+        is_noted = is_noted || waited->fences[i]->stream == fence->stream;
+    }
+    if (!is_noted)
+        waited->fences[waited->count++ % SM_FEW_WAITS] = fence;
+    return sm_fence_wait(fence);
 }
 
-/* Of two fences of one stream the later one is waited for first, so that the wait for the earlier one finds it done. */
-synced_mem_status sm_waits_wait(const struct sm_waits *waits, bool until_queued, bool *over)
+synced_mem_status sm_waits_wait(const struct sm_waits *waits, bool *over)
 {
+    const struct sm_wait *const list = waits->many ? waits->many : waits->few;
     struct sm_outcome first;
     struct waited waited = {.count = 0};
     sm_outcome_set(&first, SYNCED_MEM_OK);
     *over = true;
     for (size_t i = waits->count; i > 0 && *over; i--) {
-        struct sm_fence *const fence = get_fences(waits)[i - 1];
-        for (unsigned j = 0; !until_queued && j < SM_FEW_WAITS && waited.fences[j]; j++)
-            sm_fence_follow(fence, waited.fences[j]);
-        const synced_mem_status status = until_queued ? sm_fence_wait_queued(fence) : sm_fence_wait(fence);
-        if (status != SYNCED_MEM_OK && first.status == SYNCED_MEM_OK)
+        const struct sm_wait *const wait = &list[i - 1];
+        const synced_mem_status status =
+            wait->purpose & SM_UNTIL_QUEUED ? sm_fence_wait_queued(wait->fence) : wait_until_done(wait->fence, &waited);
+        *over = status == SYNCED_MEM_OK || !sm_fence_is_open(wait->fence);
+        const bool fails = status != SYNCED_MEM_OK && !(*over && wait->purpose & SM_MAY_FAIL);
+        if (fails && first.status == SYNCED_MEM_OK)
             sm_outcome_set(&first, status);
-        *over = status == SYNCED_MEM_OK || !sm_fence_is_open(fence);
-        note_waited(&waited, fence);
     }
     return sm_outcome_end(&first);
 }
 
 void sm_waits_end(struct sm_waits *waits)
 {
+    const struct sm_wait *const list = waits->many ? waits->many : waits->few;
     for (size_t i = 0; i < waits->count; i++)
-        sm_fence_drop(get_fences(waits)[i]);
+        sm_fence_drop(list[i].fence);
     free(waits->many);
     waits->many = NULL;
     waits->count = 0;

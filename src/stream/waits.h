@@ -10,17 +10,35 @@
 
 enum { SM_FEW_WAITS = 4 };
 
+/* How the host waits for a fence. Without these, until its work is done, which must succeed. */
+enum {
+    SM_UNTIL_QUEUED = 1, /* only until a stream can wait for the fence */
+    SM_MAY_FAIL = 2      /* the call overwrites what the work has written, so it goes on if the work fails */
+};
+
+struct sm_wait {
+    struct sm_fence *fence;
+    unsigned purpose;
+};
+
 /* All zeros: there are none. */
 struct sm_waits {
     size_t count;
-    size_t room;            /* of many */
-    struct sm_fence **many; /* NULL: they fit in few */
-    struct sm_fence *few[SM_FEW_WAITS];
+    size_t room;          /* of many */
+    struct sm_wait *many; /* NULL: they fit in few */
+    struct sm_wait few[SM_FEW_WAITS];
     bool full; /* there is no room for another one */
 };
 
-/* Adds a fence, and holds it. Returns SM_AGAIN; OK if the fence is NULL. Does not block. */
-synced_mem_status sm_waits_add(struct sm_waits *waits, struct sm_fence *fence);
+/* Adds a fence, and holds it. purpose: a sum of the values above. Returns SM_AGAIN; OK if the fence is NULL. Does not
+ * block. */
+synced_mem_status sm_waits_add_for(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose);
+
+/* Adds a fence to wait for until its work is done. */
+static inline synced_mem_status sm_waits_add(struct sm_waits *waits, struct sm_fence *fence)
+{
+    return sm_waits_add_for(waits, fence, 0);
+}
 
 /* Returns OK in place of SM_AGAIN while there is room for another fence, for a call that collects the waits of several
  * records: it goes on with the next record. */
@@ -35,9 +53,9 @@ static inline synced_mem_status sm_waits_status(const struct sm_waits *waits)
     return waits->count > 0 ? SM_AGAIN : SYNCED_MEM_OK;
 }
 
-/* Waits on the host for all fences, or with until_queued until a stream can wait for them. Blocks. Returns the first
- * failure. *over: no fence is open any more, or with until_queued none that failed; else a wait has failed. */
-synced_mem_status sm_waits_wait(const struct sm_waits *waits, bool until_queued, bool *over);
+/* Waits on the host for each fence. Blocks. Returns the first failure. *over: no fence that was waited for is open any
+ * more, or none that failed if a stream waits for it; else a wait has failed. */
+synced_mem_status sm_waits_wait(const struct sm_waits *waits, bool *over);
 
 /* Drops the fences. There are none then. */
 void sm_waits_end(struct sm_waits *waits);

@@ -402,11 +402,11 @@ enum { CUTS = 20 };
 static synced_mem *cuts[CUTS];
 static int cut_count = CUTS;
 
-synced_mem_status __real_sm_waits_wait(const struct sm_waits *waits, bool until_queued, bool *over);
-synced_mem_status __wrap_sm_waits_wait(const struct sm_waits *waits, bool until_queued, bool *over);
-synced_mem_status __wrap_sm_waits_wait(const struct sm_waits *waits, bool until_queued, bool *over)
+synced_mem_status __real_sm_waits_wait(const struct sm_waits *waits, bool *over);
+synced_mem_status __wrap_sm_waits_wait(const struct sm_waits *waits, bool *over);
+synced_mem_status __wrap_sm_waits_wait(const struct sm_waits *waits, bool *over)
 {
-    const synced_mem_status status = __real_sm_waits_wait(waits, until_queued, over);
+    const synced_mem_status status = __real_sm_waits_wait(waits, over);
     if (cut_count < CUTS) {
         synced_mem **const view = &cuts[cut_count++];
         OK(synced_mem_view(view, shared, (size_t)cut_count * 10, 10, NULL));
