@@ -1,7 +1,7 @@
 /**
  * @file
  * Memory that the library keeps for reuse, and devices. Most programs need none of it. synced_mem.h has the defaults
- * that hold for every function. Details: docs/guide/memory.md.
+ * that hold for every function. Details: docs/guide/pools.md.
  */
 #ifndef SYNCED_MEM_POOLS_H
 #define SYNCED_MEM_POOLS_H

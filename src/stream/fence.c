@@ -107,9 +107,6 @@ void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stra
     atomic_store_explicit(&fence->state, (unsigned char)state, memory_order_release);
 }
 
-static struct sm_fence done_for_ever = {.holders = 1, .state = SM_FENCE_DONE};
-struct sm_fence *const sm_fence_done = &done_for_ever;
-
 void sm_fence_hold_often(struct sm_fence *fence, size_t holders)
 {
     atomic_fetch_add_explicit(&fence->holders, (unsigned)holders, memory_order_relaxed);

@@ -84,10 +84,6 @@ static inline void sm_fence_drop(struct sm_fence *fence)
         sm_fence_drop_often(fence, 1);
 }
 
-/* A fence that is always done. A function that has released a lock stores it as the fence to wait for. The caller then
- * reads the state again. */
-extern struct sm_fence *const sm_fence_done;
-
 /* Returns the state as last polled, without a query to the device. NULL is done. Does not block. */
 static inline enum sm_fence_state sm_fence_state(const struct sm_fence *fence)
 {
