@@ -1,17 +1,18 @@
 /**
  * @file
- * synced_mem: one buffer of bytes with a copy in host memory and a copy on a GPU.
+ * One buffer of bytes with a copy in host memory and a copy on a GPU.
  *
  * An object's head says which of its copies hold the current contents. Bytes are transferred only when an access needs
  * a stale copy.
  *
  * The one rule: a returned pointer is safe to use at once in the domain of the access, the host or one CUDA stream,
- * until the next conflicting call on the object. Accesses from two domains conflict if one is mutable or overwrite;
- * accesses from one domain never do. A call that changes the size or the memory conflicts with every access. The
- * library makes the waits: an access on a stream makes that stream wait, any other access waits on the host.
+ * until the next conflicting call on the object. Accesses conflict if they are from two domains, and one is mutable or
+ * overwrite. A call that changes the size or the memory conflicts with every access. The library makes the waits: an
+ * access on a stream makes that stream wait, any other access waits on the host.
  *
  * The defaults, to which the comments of sections and functions add:
- * - Sizes and capacities are in bytes, and may be 0. Set struct_size to the size of your struct.
+ * - Sizes and capacities are in bytes, and may be 0; an object has at most PTRDIFF_MAX less 2 MiB. Set struct_size to
+ *   the size of your struct.
  * - Failure. A failed call changes no head, contents, size or valid pointer. It sets no output, except that an object
  *   to be made becomes NULL.
  * - Threads. Any thread may call any function at any time. To write while another thread uses the contents is a race.
@@ -22,15 +23,15 @@
  * - Memory given up. The library frees its own after the work on it, without a wait. For borrowed memory the call waits
  *   for the library's transfers on it. Adopted memory gets its callback after the work on it, in this or a later call.
  * - Errors. ERR_ is short for SYNCED_MEM_ERR_. An accessor returns NULL only on failure: see synced_mem_last_error().
- *   Any call may return ERR_INVALID_ARGUMENT (an unknown struct_size, flag or enumerator; NULL as object, result,
- *   struct or array), ERR_OUT_OF_HOST_MEMORY, and ERR_FORKED (in a child of a process that has used a GPU through the
- *   library: docs/guide/threads.md). A fact of NULL as object is 0, NULL or "".
+ *   Any call may return ERR_INVALID_ARGUMENT (a number out of range; an unknown struct_size, flag or enumerator; NULL
+ *   as object, result, struct or array), ERR_OUT_OF_HOST_MEMORY, and ERR_FORKED (in a child of a process that has used
+ *   a GPU through the library: docs/guide/threads.md). A fact of NULL as object is 0, NULL or "".
  * - "GPU errors" are ERR_NO_GPU, ERR_INVALID_DEVICE (also for a stream of another device), ERR_OUT_OF_DEVICE_MEMORY,
  *   ERR_DEVICE_LOST, ERR_CAPTURING, and ERR_CUDA for the runtime's other errors.
  * - Streams are of the object's device, even if nothing is moved, and stay the caller's. NULL is the legacy default
  *   stream. Unless a comment accepts them, SYNCED_MEM_NO_STREAM, which is (cudaStream_t)-1, and
  *   SYNCED_MEM_STREAM_LIBRARY are an ERR_INVALID_ARGUMENT.
- * - Graph capture. A capturing stream admits accesses that need no transfer, fill or memory, and leave the head. Other
+ * - Graph capture. A capturing stream admits accesses that need no transfer, fill or memory, and change no head. Other
  *   calls on it, or that would wait for it, return ERR_CAPTURING, and the capture goes on.
  */
 #ifndef SYNCED_MEM_H
@@ -123,7 +124,7 @@ typedef enum synced_mem_placement_kind {
     SYNCED_MEM_PLACEMENT_MAPPED = 1,
     /** cudaMallocManaged. ERR_INVALID_STATE: the host may not use it while kernels run; ERR_OUT_OF_DEVICE_MEMORY. */
     SYNCED_MEM_PLACEMENT_MANAGED = 2,
-    /** On an integrated GPU managed, or mapped if managed is refused; on others separate. */
+    /** On an integrated GPU managed if the host may use it while kernels run, else mapped; on others separate. */
     SYNCED_MEM_PLACEMENT_AUTOMATIC = 3
 } synced_mem_placement_kind;
 
@@ -146,8 +147,8 @@ typedef struct synced_mem_options {
 SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
 
 /** Makes an UNINITIALIZED object without memory. NULL options are the defaults.
- * Ownership: the caller owns its one reference until synced_mem_release(). Errors: ERR_INVALID_ARGUMENT (also bad
- * options, a size over PTRDIFF_MAX less 2 MiB); ERR_FILE (shareable: no descriptor or file in memory). @since 0.1 */
+ * Ownership: the caller owns its one reference until synced_mem_release(). Errors: ERR_FILE (a shareable object: no
+ * descriptor, or no file in memory). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
 
 /** Adds a reference of the caller's. Errors: ERR_INVALID_STATE (the last is already gone). @since 0.1 */
@@ -178,7 +179,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *
  * Without a stream an access blocks until the contents have arrived, unless it overwrites them, and until conflicting
  * transfers and streams no longer use the copy. A device pointer is then for kernels on the legacy stream or on
- * blocking streams, as in Caffe, and later conflicting calls come after those.
+ * blocking streams, and later conflicting calls come after those.
  *
  * On a stream (_on) an access is for work queued there up to the next conflicting call, which comes after that work. A
  * write ends at the next call on the object other than an access on the stream: docs/guide/streams.md.
@@ -303,7 +304,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 /* ---- Size and memory ---- */
 /*
  * Errors: GPU errors; ERR_INVALID_STATE (a view; memory exported as a tensor; a resize of an object with views, or, in
- * a callback or a forked child, during a call on its parts); ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB).
+ * a callback or a forked child, during a call on its parts).
  */
 
 /** Returns the size of the contents. @since 0.1 */

@@ -27,7 +27,7 @@ struct DLManagedTensor;
  *
  * Ownership: the caller passes the tensor on, or calls its deleter once, in any thread.
  *
- * Errors: those of the access; ERR_INVALID_ARGUMENT (an unknown type, a negative size, more bytes than the object has).
+ * Errors: those of the access; ERR_INVALID_ARGUMENT (also more bytes than the object has).
  */
 
 /** A tensor to make. */
@@ -36,7 +36,7 @@ typedef struct synced_mem_dlpack_options {
     /** Of the access. */
     synced_mem_side side;
     synced_mem_mode mode; /**< of the access; SYNCED_MEM_READ makes a read-only tensor */
-    /** DLDataType: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, 7 to 17 floating point of 4 to 8 bits. */
+    /** Of DLDataType: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, 7 to 17 float of 4 to 8 bits. */
     uint8_t type_code;
     uint8_t type_bits;    /**< of one lane */
     uint16_t type_lanes;  /**< at most 64; 0: 1 */
@@ -60,15 +60,14 @@ SYNCED_MEM_API synced_mem_status synced_mem_to_dlpack_legacy(struct DLManagedTen
  * The new object has all elements of the tensor. It adopts the memory, with the deleter as the callback; without a
  * deleter it borrows it.
  *
- * Ownership: after success the tensor is the library's and the object the caller's; after a failure the tensor is
- * unchanged and the caller's.
+ * Ownership: after success the tensor is the library's, not to be read, and the object the caller's; after a failure
+ * the tensor is unchanged and the caller's.
  *
  * Errors: those of synced_mem_create() and synced_mem_use_memory(); ERR_INVALID_ARGUMENT (the tensor is refused:
  * docs/guide/other_libraries.md, "A tensor as an object").
  */
 
 /** Makes an object of a tensor of version 1, with the flag SYNCED_MEM_MEMORY_READ_ONLY if it is read-only.
- * @param tensor  with a type and shape to read before this call
  * @param stream  in whose order the contents are ready; NULL: host memory is ready, device memory is filled by work on
  *                the legacy stream or on blocking streams @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_from_dlpack(synced_mem **out, struct DLManagedTensorVersioned *tensor,

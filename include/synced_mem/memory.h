@@ -22,8 +22,8 @@ extern "C" {
  *
  * Errors: ERR_INVALID_ARGUMENT (no memory, of the wrong kind, not aligned as in the options, or this object's own);
  * ERR_INVALID_STATE (a view; unified placement; memory exported as a tensor; another thread enlarged the object);
- * ERR_CUDA (a wait for replaced memory failed); GPU errors for device memory (ERR_INVALID_DEVICE: of another device), a
- * stream, or SYNCED_MEM_MEMORY_PAGE_LOCK.
+ * ERR_CUDA (a wait for replaced memory failed); with device memory, a stream or SYNCED_MEM_MEMORY_PAGE_LOCK GPU errors
+ * (ERR_INVALID_DEVICE: memory of another device).
  */
 
 /** Called once for each adopted pointer, after the work on it, in any call that may wait or allocate, with NULL as
@@ -78,7 +78,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_use_memory(synced_mem *mem, const sy
 /** A user allocator for host or device memory: docs/guide/memory.md, "User allocators". */
 struct synced_mem_allocator {
     size_t struct_size;
-    /** Returns size bytes, at least 1; NULL: ERR_OUT_OF_HOST_MEMORY or ERR_OUT_OF_DEVICE_MEMORY. */
+    /** Returns size bytes, at least 1, aligned; NULL: ERR_OUT_OF_HOST_MEMORY or ERR_OUT_OF_DEVICE_MEMORY. */
     void *(*alloc)(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user);
     /** Takes back memory of alloc. */
     void (*free)(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user);
@@ -87,7 +87,7 @@ struct synced_mem_allocator {
 };
 
 /** Sets the allocators for objects without their own; NULL (the default): the library's. Existing memory stays. A call
- * that gets wrong memory from one returns ERR_INVALID_STATE.
+ * that gets memory of the wrong kind, device or alignment returns ERR_INVALID_STATE.
  * Ownership: functions and user pointers must stay until all objects with their memory are gone and
  * synced_mem_shutdown() has returned, which resets both. Errors: ERR_INVALID_ARGUMENT (also no function). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allocator *cpu,
@@ -95,8 +95,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allo
 
 /* ---- Facts of an object ---- */
 /*
- * In a forked child a parent's object has the sources, capacities and page-locking of NULL; the last error is
- * ERR_FORKED.
+ * In a forked child a parent's object has the sources, capacities and page-locking of NULL.
  */
 
 /** Returns the CUDA device; SYNCED_MEM_DEVICE_CURRENT if there is none yet, and for NULL. @since 0.1 */

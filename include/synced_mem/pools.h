@@ -29,16 +29,16 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_trim(size_t keep);
  * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_decay(unsigned milliseconds);
 
-/** Makes sure that so many bytes in one piece are free in the pool, for transfers of the device.
- * Errors: ERR_INVALID_ARGUMENT (also a device below -1, a size over PTRDIFF_MAX); ERR_OUT_OF_HOST_MEMORY (also by the
- * limit); GPU errors. @since 0.1 */
+/** Makes sure that so many bytes in one piece are free in the pool, for transfers of the device, or of
+ * SYNCED_MEM_DEVICE_CURRENT.
+ * Errors: ERR_OUT_OF_HOST_MEMORY (also by the limit); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reserve(int device, size_t bytes);
 
 /** The pool's numbers. */
 typedef struct synced_mem_host_pool_stats {
     size_t struct_size;
     uint64_t requested_bytes;      /**< in use, not rounded */
-    uint64_t peak_requested_bytes; /**< the most; threads may miss a moment */
+    uint64_t peak_requested_bytes; /**< about the most */
     uint64_t held_bytes;           /**< page-locked, in use or not */
     uint64_t peak_held_bytes;      /**< the most */
     uint64_t free_bytes;           /**< held, not in use */
@@ -48,7 +48,7 @@ typedef struct synced_mem_host_pool_stats {
     uint64_t fresh_allocations;    /**< others */
 } synced_mem_host_pool_stats;
 
-/** Fills stats, one number after another while other threads go on. @since 0.1 */
+/** Fills stats, number by number while other threads go on. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_get_stats(synced_mem_host_pool_stats *stats);
 
 /** Sets both peaks to the current values. @since 0.1 */
@@ -70,7 +70,7 @@ typedef struct synced_mem_staging {
     size_t minimum_bytes;
 } synced_mem_staging;
 
-/** Sets how later transfers are staged. Errors: ERR_INVALID_ARGUMENT (also out of range). @since 0.1 */
+/** Sets how later transfers are staged. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_staging(const synced_mem_staging *staging);
 
 /** Fills staging with the current settings. @since 0.1 */
@@ -155,7 +155,7 @@ typedef struct synced_mem_device_info {
     size_t struct_size;
     int device;                    /**< its number */
     int driver_version;            /**< the newest CUDA for it: 1000 * major + 10 * minor */
-    int runtime_version;           /**< likewise */
+    int runtime_version;           /**< of the CUDA runtime, likewise */
     int memory_pools;              /**< exist */
     int pool_handles;              /**< SYNCED_MEM_GPU_POOL_HANDLE_*; 0: also if unknown */
     int managed_memory;            /**< exists */

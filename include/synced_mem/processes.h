@@ -25,7 +25,7 @@ extern "C" {
  * - The last release in a turn ends it, and blocks as long. If a process ends in its turn, the others go on within
  *   50 ms; if it was to write, the contents are lost.
  * - The first synced_mem_share() reserves device memory, if the object names a device or the process uses one.
- * - A forked child can only read facts of its parent's objects and release them.
+ * - In a forked child all calls on its parent's objects but facts and releases return ERR_FORKED.
  * - Timeouts are in milliseconds: 0 tries once, a negative one waits for ever.
  * - Messages of several threads on one socket are the caller's to order. Close it after a failure.
  *
@@ -53,8 +53,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, i
 
 /** Makes an object, without a turn, of what the process at the other end of a socket gives by synced_mem_share().
  * Blocking: until the message is there. Ownership: the caller owns its one reference until synced_mem_release().
- * Errors: ERR_INVALID_STATE (64 objects have the memory); ERR_PEER (also another user's); ERR_FILE (also 128 refused
- * descriptors that can't be closed). @since 0.2 */
+ * Errors: ERR_INVALID_STATE (64 objects have the memory); ERR_PEER (also another user's). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket, int timeout_ms);
 
 /** Begins a turn of the process, until synced_mem_end_turn(). To read, the contents are first moved to the side.

@@ -84,7 +84,7 @@ typedef struct synced_mem_stats {
     uint64_t unprotected;        /**< host copies, by debug mode */
 } synced_mem_stats;
 
-/** Fills stats, one number after another while other threads go on. @since 0.1 */
+/** Fills stats, number by number while other threads go on. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
 
 /** Returns the running library's version: major * 10000 + minor * 100 + patch. @since 0.1 */
@@ -101,10 +101,10 @@ SYNCED_MEM_API int synced_mem_version(void);
 /** Prints the statistics and the pools, in a format that may change. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
 
-/** Prints an object and its copies in four lines, and a fifth for a view. @since 0.1 */
+/** Prints an object and its copies. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);
 
-/** Prints every living object, in no fixed order, and their number. @since 0.2 */
+/** Prints every living object, and their number. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_print_all(FILE *file);
 
 /** Starts to write every transfer, wait, allocation and change of a head to a file, which is emptied, in Chrome's JSON

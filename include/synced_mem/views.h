@@ -26,8 +26,7 @@ extern "C" {
 
 /** Makes a view of size bytes of an object or view, from offset on, which holds a reference to the root. Making or
  * releasing it is no access. Of the options, which may be NULL, only name and user may be set.
- * Ownership: the caller owns its one reference until synced_mem_release(). Errors: ERR_INVALID_ARGUMENT (also a part
- * not within the object). @since 0.2 */
+ * Ownership: the caller owns its one reference until synced_mem_release(). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_view(synced_mem **out, synced_mem *of, size_t offset, size_t size,
                                                  const synced_mem_options *options);
 
@@ -47,7 +46,7 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                are of the device of to, else of from. SYNCED_MEM_NO_STREAM: to the host
  * Blocking: to the host, until the bytes have arrived and earlier work on those of to is done; to the device with
  * mapped placement. Threads: a resize meanwhile may return ERR_INVALID_STATE. Errors: GPU errors; ERR_INVALID_ARGUMENT
- * (also bytes, even none, that are not within the objects; bytes or memory that overlap). @since 0.2 */
+ * (also bytes or memory that overlap). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_copy(synced_mem *to, size_t to_offset, synced_mem *from, size_t from_offset,
                                                  size_t size, synced_mem_stream stream);
 
