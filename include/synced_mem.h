@@ -14,7 +14,7 @@
  * - Sizes and capacities are in bytes, and may be 0; an object has at most PTRDIFF_MAX less 2 MiB. Set struct_size to
  *   the size of your struct.
  * - Failure. A failed call changes no head, contents, size or valid pointer. It sets no output, except that an object
- *   to be made becomes NULL.
+ *   or tensor to be made becomes NULL.
  * - Threads. Any thread may call any function at any time. To write while another thread uses the contents is a race.
  * - Blocking. Calls wait for other calls on the object and for short locks, not for a device. Exceptions: memory is
  *   short; memory is given up; a call on a stream transfers from pageable memory, which has been read on return.
@@ -25,7 +25,8 @@
  * - Errors. ERR_ is short for SYNCED_MEM_ERR_. An accessor returns NULL only on failure: see synced_mem_last_error().
  *   Any call may return ERR_INVALID_ARGUMENT (a number out of range; an unknown struct_size, flag or enumerator; NULL
  *   as object, result, struct or array), ERR_OUT_OF_HOST_MEMORY, and ERR_FORKED (in a child of a process that has used
- *   a GPU through the library: docs/guide/threads.md). A fact of NULL as object is 0, NULL or "".
+ *   a GPU through the library: docs/guide/threads.md). A fact of NULL as object is 0, NULL or "", with
+ *   ERR_INVALID_ARGUMENT as the last error.
  * - "GPU errors" are ERR_NO_GPU, ERR_INVALID_DEVICE (also for a stream of another device), ERR_OUT_OF_DEVICE_MEMORY,
  *   ERR_DEVICE_LOST, ERR_CAPTURING, and ERR_CUDA for the runtime's other errors.
  * - Streams are of the object's device, even if nothing is moved, and stay the caller's. NULL is the legacy default
@@ -165,8 +166,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
 /* ---- Access ---- */
 /*
- * An accessor returns the pointer of one copy, to synced_mem_size() bytes. The work of an access (zero: a fill with
- * zeros; h2d, d2h: a transfer), and the next head:
+ * An accessor returns the pointer of one copy, to synced_mem_size() bytes. An access to read does this work (zero: a
+ * fill with zeros; h2d, d2h: a transfer), and leaves this head:
  *
  *   head           cpu read       gpu read
  *   UNINITIALIZED  zero > AT_CPU  zero > AT_GPU
@@ -174,8 +175,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *   AT_GPU         d2h  > SYNCED  -    > AT_GPU
  *   SYNCED         -    > SYNCED  -    > SYNCED
  *
- * A mutable access does the work of a read, and an overwrite none. Both make the other copy stale: the next head is
- * AT_CPU or AT_GPU. The caller of an overwrite writes every byte before any is read.
+ * A mutable access does the same work, an overwrite none. Both make the other copy stale: the head is AT_CPU or AT_GPU.
+ * The caller of an overwrite writes every byte before any is read.
  *
  * Without a stream an access blocks until the contents have arrived, unless it overwrites them, and until conflicting
  * transfers and streams no longer use the copy. A device pointer is then for kernels on the legacy stream or on
@@ -227,8 +228,8 @@ SYNCED_MEM_API synced_mem_head_kind synced_mem_head(const synced_mem *mem);
 /* ---- Streams and transfers ---- */
 /*
  * A push or pull queues its transfer on the stream and returns. The stream waits for earlier work on the objects'
- * memory, and work queued on it afterwards sees the contents. A list may be empty, or name an object twice, which is
- * moved once; an access to one of its objects waits for all: docs/guide/streams.md.
+ * memory, and work queued on it afterwards sees the contents. Pointers to write expire. A list may be empty, or name an
+ * object twice, which is moved once; an access to one of its objects waits for all: docs/guide/streams.md.
  *
  * Errors: GPU errors; ERR_INVALID_STATE (a push if the head is UNINITIALIZED or AT_GPU, a pull if it is UNINITIALIZED
  * or AT_CPU).

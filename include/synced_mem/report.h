@@ -38,7 +38,7 @@ typedef struct synced_mem_out_of_memory {
 } synced_mem_out_of_memory;
 
 /** Called in the thread whose call was refused memory, without a lock. It may call the library, which then calls no
- * handler, even for the object of that call, whose reference must stay. The request is good until it returns.
+ * handler; also about the object of that call, whose reference must stay. The request is good until it returns.
  * @return nonzero: something was freed, try again; 0: fail */
 typedef int (*synced_mem_out_of_memory_handler)(const synced_mem_out_of_memory *request, void *user);
 
@@ -46,7 +46,7 @@ typedef int (*synced_mem_out_of_memory_handler)(const synced_mem_out_of_memory *
  * Threads: calls meanwhile may still call the previous handler. @since 0.1 */
 SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler handler, void *user);
 
-/** Frees finished memory, and calls due callbacks of adopted memory, as other calls do too.
+/** Frees finished memory, and calls due callbacks of adopted memory.
  * Blocking: the CUDA runtime may wait for the device. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_reap(void);
 
