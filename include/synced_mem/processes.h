@@ -22,12 +22,11 @@ extern "C" {
  * - Without a turn the head is UNINITIALIZED, and calls that use the contents return ERR_INVALID_STATE. So do, in a
  *   turn to read, calls that write, and calls on a side that was not valid when it began; and, in any turn, calls that
  *   resize, hand in or release memory.
- * - The last release in a turn ends it, and blocks as long. If a process ends in its turn, the others go on within
+ * - The last release in a turn ends it too, and may block. If a process ends in its turn, the others go on within
  *   50 ms; if it was to write, the contents are lost.
- * - The first synced_mem_share() reserves device memory, if the object names a device or the process uses one.
- * - In a forked child all calls on its parent's objects but facts and releases return ERR_FORKED.
+ * - In a forked child all calls on its parent's shareable objects but facts and releases return ERR_FORKED.
  * - Timeouts are in milliseconds: 0 tries once, a negative one waits for ever.
- * - Messages of several threads on one socket are the caller's to order. Close it after a failure.
+ * - Close a socket after a failed call with it.
  *
  * Errors: ERR_INVALID_ARGUMENT (also no such socket); ERR_INVALID_STATE (not shareable, a view); ERR_TIMEOUT; ERR_PEER
  * (the socket is closed, or another process has sent or written impossible values); ERR_FILE (no descriptor left, no
@@ -59,8 +58,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket
 /** Begins a turn of the process, until synced_mem_end_turn(). To read, the contents are first moved to the side.
  * @param timeout_ms  for the turn to come; the transfer may take longer
  * Blocking: until the turns in front have ended, and the contents have arrived. Errors: ERR_INVALID_STATE (also if the
- * process has a turn or waits for one, or there is no device memory); ERR_OWNER_DIED (once to each process: the
- * contents are lost); ERR_INVALID_DEVICE (the process does not see the device). @since 0.2 */
+ * process has a turn or waits for one, or the object was shared without device memory); ERR_OWNER_DIED (once to each
+ * process: the contents are lost); ERR_INVALID_DEVICE (the process does not see the device). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_begin_turn(synced_mem *mem, synced_mem_side side, synced_mem_turn turn,
                                                        int timeout_ms);
 

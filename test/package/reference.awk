@@ -1,8 +1,8 @@
-# Reads the public headers, and names each exported function whose comment lacks a fact. Each comment has the effect, the
-# first version, and the return unless the function returns a status or nothing: behind "@return ", or in an effect that
-# begins with "Returns ". The head of the first header has the defaults of the other facts: blocking, ownership, threads,
-# errors. A comment states only exceptions from them, each behind its word ("Blocking: ", "Ownership: ", "Threads: ",
-# "Errors: "), once, in this order. Each function that a comment names must exist.
+# Reads the public headers, and names each exported function whose comment lacks a fact. Each comment has the effect,
+# the first version, and the return unless the function returns a status or nothing: behind "@return ", or in an effect
+# that begins with "Returns ". The head of the first header has the defaults of the other facts: blocking, ownership,
+# threads, errors. A comment states only exceptions from them, each behind its word ("Blocking: ", "Ownership: ",
+# "Threads: ", "Errors: "), once, in this order. Each function that a comment names must exist.
 
 # Notes the facts of a function's comment.
 function note(function_name, comment, prototype,    rest, label, fact)
