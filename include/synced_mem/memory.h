@@ -57,7 +57,7 @@ typedef struct synced_mem_memory {
     /** NULL: the memory is borrowed; else adopted. */
     synced_mem_release_callback callback;
     void *user; /**< yours, for the callback */
-    /** Accesses wait for the work queued on it up to now; the legacy stream is cudaStreamLegacy. NULL: accesses to
+    /** Accesses wait for the work queued on it up to now; name the legacy stream cudaStreamLegacy. NULL: accesses to
      * device memory wait for work on the legacy stream and on blocking streams. */
     synced_mem_stream stream;
     unsigned flags; /**< SYNCED_MEM_MEMORY_PAGE_LOCK, SYNCED_MEM_MEMORY_READ_ONLY, or both */
@@ -72,7 +72,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_use_memory(synced_mem *mem, const sy
 
 /* ---- Allocators ---- */
 
-/** All memory of a host allocator is page-locked. */
+/** All memory of this host allocator is page-locked. */
 #define SYNCED_MEM_ALLOCATOR_PINNED 1u
 
 /** A user allocator for host or device memory: docs/guide/memory.md, "User allocators". */

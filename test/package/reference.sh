@@ -40,3 +40,7 @@ if comm -23 "$dir/declared" "$dir/made" | grep .; then
     echo "these are not in the reference"
     exit 1
 fi
+# The facts that the functions of a section share must be in the description of each.
+copies=$dir/html/group__copies.html
+[ "$(grep -c '>Errors: all functions of this section<' "$copies")" = "$(grep -c 'class="memtitle"' "$copies")" ] ||
+    { echo "the facts of a section are not in all of its functions" && exit 1; }
