@@ -1,15 +1,16 @@
-# Reads the public headers, and names each exported function whose comment lacks a fact. Each comment has the effect, the
-# return unless the function returns a status or nothing, and the first version. The head of the first header has the
-# defaults of the other facts: blocking, ownership, threads, errors. A comment states only exceptions from them, each
-# behind its word ("Blocking: ", "Ownership: ", "Threads: ", "Errors: "), once, in this order. Each function that a
-# comment names must exist.
+# Reads the public headers, and names each exported function whose comment lacks a fact. Each comment has the effect,
+# the first version, and the return unless the function returns a status or nothing: behind "@return ", or in an effect
+# that begins with "Returns ". The head of the first header has the defaults of the other facts: blocking, ownership,
+# threads, errors. A comment states only exceptions from them, each behind its word ("Blocking: ", "Ownership: ",
+# "Threads: ", "Errors: "), once, in this order. Each function that a comment names must exist.
 
 # Notes the facts of a function's comment.
 function note(function_name, comment, prototype,    rest, label, fact)
 {
     if (comment !~ /^ *[A-Za-z]/ || comment ~ /^ *(Blocking|Ownership|Threads|Errors): /)
         bad(function_name "() lacks: effect")
-    if (comment !~ /@return [^ ]/ && prototype !~ /^SYNCED_MEM_API (void|synced_mem_status) synced/)
+    if (comment !~ /@return [^ ]/ && comment !~ /^ *Returns [^ ]/ &&
+        prototype !~ /^SYNCED_MEM_API (void|synced_mem_status) synced/)
         bad(function_name "() lacks: return")
     if (comment !~ /@since [0-9]+\.[0-9]+ *$/)
         bad(function_name "() lacks: since")

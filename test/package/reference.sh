@@ -14,10 +14,12 @@ while [ "$1" != -- ]; do
 done
 shift
 awk -f "$test/reference.awk" "$header"
-for lost in 's/@since 0.[0-9]//' 's/@return//' 's/Any thread may call/Few may call/' 's/^ \* - Blocking\. / * - /' \
-    's/^\/\*\* Adds .*/\/**/' 's/by synced_mem_release()/by synced_mem_give_up()/' \
-    's/Blocking: only for pageable memory\./Blocking: never./' 's/Errors: GPU errors\. @/Errors: none. @/' \
-    's/^ \* \(Blocking: [^:]*\.\) \(Errors: [^:]*\.\) @/ * \2 \1 @/' 's/^ \* Errors: \(.*\) @/ * Errors: \1 Errors: \1 @/'; do
+for lost in 's/@since 0.[0-9]//' 's/^\/\*\* Returns /\/** /' 's/Any thread may call/Few may call/' \
+    's/^ \* - Blocking\. / * - /' 's/^\/\*\* Adds [^.]*\. /\/** /' \
+    's/by synced_mem_release()/by synced_mem_give_up()/' 's/Blocking: until they are done\./Blocking: never./' \
+    's/Errors: GPU errors\. @/Errors: none. @/' \
+    's/^ \* \(Blocking: [^:]*\.\) \(Errors: [^:]*\.\) @/ * \2 \1 @/' \
+    's/^ \* Errors: \(.*\) @/ * Errors: \1 Errors: \1 @/'; do
     sed "$lost" "$header" >"$dir/lost.h"
     if cmp -s "$header" "$dir/lost.h" || awk -f "$test/reference.awk" "$dir/lost.h" >/dev/null; then
         echo "not found: $lost"
@@ -38,3 +40,7 @@ if comm -23 "$dir/declared" "$dir/made" | grep .; then
     echo "these are not in the reference"
     exit 1
 fi
+# The facts that the functions of a section share must be in the description of each.
+copies=$dir/html/group__copies.html
+[ "$(grep -c '>Errors: all functions of this section<' "$copies")" = "$(grep -c 'class="memtitle"' "$copies")" ] ||
+    { echo "the facts of a section are not in all of its functions" && exit 1; }
