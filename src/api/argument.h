@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* Reports the status under the names of the public function and of the object, if there is one. */
-#define SM_REPORT(status, mem) sm_report((status), __func__, (mem) ? synced_mem_name(mem) : NULL)
+#define SM_REPORT(status, mem) sm_report((status), __func__, (mem) ? sm_object_name(mem) : NULL)
 
 /* Makes the call that does all of the public function, between sm_caller_begin() and the report of its status. */
 #define SM_DO(call, mem) (sm_caller_begin(__func__, (mem)), SM_REPORT((call), (mem)))

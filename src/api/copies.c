@@ -27,7 +27,7 @@ static synced_mem_status copy_pairs(synced_mem *const *to, synced_mem *const *fr
     synced_mem_status status = check_pairs(to, from, count);
     if (status == SYNCED_MEM_OK)
         status = sm_copy_objects(to, from, count, side, stream, &failed);
-    return sm_report(status, function, status != SYNCED_MEM_OK && failed ? synced_mem_name(failed) : NULL);
+    return sm_report(status, function, status != SYNCED_MEM_OK && failed ? sm_object_name(failed) : NULL);
 }
 
 synced_mem_status synced_mem_async_gpu_copy(synced_mem *to, synced_mem *from, synced_mem_stream stream)

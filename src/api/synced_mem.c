@@ -5,27 +5,15 @@
 #include "api/argument.h"
 #include "api/options.h"
 #include "object/access.h"
-#include "api/environment.h"
-#include "memory/accounting.h"
-#include "memory/pinned/host_pool.h"
-#include "memory/managed_pool.h"
 #include "object/push_pull.h"
-#include "object/objects.h"
 #include "copy/pin.h"
 #include "base/process.h"
-#include "copy/device_cache.h"
-#include "copy/retired.h"
-#include "copy/staged.h"
-#include "base/stats.h"
 #include "base/status.h"
 #include "object/replace.h"
 #include "object/resize.h"
-#include "trace/trace_writer.h"
 #include "object/unified.h"
 
 #include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 /* Stands for the object in the failures of calls that have none. */
 static const char everything[] = "the memory of the library";
@@ -84,7 +72,7 @@ static struct facts read_facts(const synced_mem *mem, enum sm_side side, bool qu
     sm_caller_begin(function, mem);
     const synced_mem_status status = sm_enter_restoring_nothing(&transaction, (synced_mem *)(uintptr_t)mem);
     if (status != SYNCED_MEM_OK) {
-        (void)sm_report(status, function, synced_mem_name(mem));
+        (void)sm_report(status, function, sm_object_name(mem));
         return facts;
     }
     struct sm_copy *const copy = sm_copy_of(sm_own_record(sm_owner(mem)), side);
@@ -142,7 +130,7 @@ static __attribute__((noinline)) void *access_slowly(synced_mem *mem, enum sm_si
     void *data = NULL;
     sm_caller_begin(function, mem);
     const synced_mem_status status = mem ? sm_access(mem, side, mode, &data) : sm_no_object();
-    (void)sm_report(status, function, mem ? synced_mem_name(mem) : NULL);
+    (void)sm_report(status, function, mem ? sm_object_name(mem) : NULL);
     return data;
 }
 
@@ -200,7 +188,7 @@ static __attribute__((noinline)) void *access_slowly_on(synced_mem *mem, synced_
     void *data = NULL;
     sm_caller_begin(function, mem);
     const synced_mem_status status = mem ? sm_access_on(mem, mode, stream, &data) : sm_no_object();
-    (void)sm_report(status, function, mem ? synced_mem_name(mem) : NULL);
+    (void)sm_report(status, function, mem ? sm_object_name(mem) : NULL);
     return data;
 }
 
@@ -290,7 +278,7 @@ static synced_mem_status move_objects(synced_mem *const *mems, size_t count, enu
     synced_mem_status status = check_array(mems, count);
     if (status == SYNCED_MEM_OK)
         status = sm_move(mems, count, side, stream, &failed);
-    return sm_report(status, function, status != SYNCED_MEM_OK && failed ? synced_mem_name(failed) : NULL);
+    return sm_report(status, function, status != SYNCED_MEM_OK && failed ? sm_object_name(failed) : NULL);
 }
 
 synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream)

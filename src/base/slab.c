@@ -136,8 +136,6 @@ static void *make_batch(struct sm_slab *slab)
 
 static void give_batch(struct sm_slab *slab, void *batch)
 {
-    if (!batch)
-        return;
     sm_lock(&slab->lock);
     if (slab->batch_count < SM_BATCHES)
         slab->batches[slab->batch_count++] = batch;
@@ -184,7 +182,8 @@ static bool restock_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
         batch = NULL;
     }
     sm_unlock_brief(&shelf->lock);
-    give_batch(slab, batch);
+    if (batch)
+        give_batch(slab, batch);
     return true;
 }
 
@@ -240,7 +239,8 @@ void sm_slab_give_list(struct sm_slab *slab, void *list)
             shelf->count++;
         }
         sm_unlock_brief(&shelf->lock);
-        give_batch(slab, batch);
+        if (batch)
+            give_batch(slab, batch);
     }
 }
 
@@ -254,7 +254,8 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
     push_cell(slab, &shelf->list, cell);
     shelf->count++;
     sm_unlock_brief(&shelf->lock);
-    give_batch(slab, batch);
+    if (batch)
+        give_batch(slab, batch);
 }
 
 void sm_slab_trim(struct sm_slab *slab)

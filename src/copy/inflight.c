@@ -46,30 +46,22 @@ static void prepend_use(struct sm_use **list, struct sm_use *use)
 
 /* ---- Waiting ---- */
 
-/* Returns whether the stream has vanished. Its work is then forgotten, and the memory is never used for anybody
- * else. */
-static bool untrack_if_vanished(struct sm_copy *copy, synced_mem_status status)
+void sm_inflight_end_write(struct sm_copy *copy)
 {
-    if (status == SYNCED_MEM_ERR_INVALID_STATE)
-        sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
-    return status == SYNCED_MEM_ERR_INVALID_STATE;
-}
-
-static void drop_writer(struct sm_copy *copy)
-{
-    if (copy->writer)
-        sm_stream_drop(copy->writer);
+    sm_stream_drop(copy->writer);
     copy->writer = NULL;
 }
 
+/* The work of a stream that has vanished is forgotten, and the memory is never used for anybody else. */
 static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_stream *by)
 {
     if (!copy->writer || copy->writer == by || copy->writer_fence)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_stream_end_use(copy->writer, &copy->writer_fence);
-    if (!untrack_if_vanished(copy, status))
+    if (status != SYNCED_MEM_ERR_INVALID_STATE)
         return status;
-    drop_writer(copy);
+    sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
+    sm_inflight_end_write(copy);
     /* The covered work counts again: nobody can wait for the open write that came after it. */
     copy->write_is_covered = false;
     while (copy->covered) {
@@ -101,7 +93,8 @@ synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, con
         struct sm_use *const use = *link;
         if (sm_use_is_open(use) && use->by != by)
             status = settle_reader(copy, use, just_recorded);
-        if (untrack_if_vanished(copy, status)) {
+        if (status == SYNCED_MEM_ERR_INVALID_STATE) { /* the stream has vanished */
+            sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
             *link = use->next;
             sm_use_free(use);
         } else {
@@ -132,17 +125,12 @@ struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflictin
     return lost ? lost : unfinished;
 }
 
-static bool is_fence_queueing(const struct sm_fence *fence)
-{
-    return sm_fence_state(fence) == SM_FENCE_QUEUEING;
-}
-
 struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting)
 {
-    if (!copy->write_is_covered && is_fence_queueing(copy->write))
+    if (!copy->write_is_covered && sm_fence_state(copy->write) == SM_FENCE_QUEUEING)
         return copy->write;
     for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
-        if (is_fence_queueing(use->fence))
+        if (sm_fence_state(use->fence) == SM_FENCE_QUEUEING)
             return use->fence;
     return NULL;
 }
@@ -255,7 +243,7 @@ void sm_inflight_forget(struct sm_copy *copy)
         return;
     replace_fence(&copy->write, NULL);
     replace_fence(&copy->writer_fence, NULL);
-    drop_writer(copy);
+    sm_inflight_end_write(copy);
     free_uses(&copy->reads);
     free_uses(&copy->covered);
 }
@@ -330,7 +318,7 @@ static unsigned count_uses(const struct sm_use *list)
 }
 
 /* Rare work is not inlined, so that an entry without it saves few registers. */
-static __attribute__((noinline)) void poll_both_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
+static __attribute__((noinline)) void poll_long_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
 {
     if (reads >= MANY_USES)
         poll_uses(copy, copy->reads);
@@ -338,17 +326,12 @@ static __attribute__((noinline)) void poll_both_lists(struct sm_copy *copy, unsi
         poll_uses(copy, copy->covered);
 }
 
-static inline void poll_long_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
-{
-    if (reads >= MANY_USES || covered >= MANY_USES)
-        poll_both_lists(copy, reads, covered);
-}
-
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier)
 {
     const unsigned reads = remove_earlier_uses(&copy->reads, NULL, fence, earlier);
     const unsigned covered = remove_earlier_uses(&copy->covered, NULL, fence, earlier);
-    poll_long_lists(copy, reads, covered);
+    if (reads >= MANY_USES || covered >= MANY_USES)
+        poll_long_lists(copy, reads, covered);
     *reserved = (struct sm_use){.fence = fence};
     prepend_use(&copy->reads, reserved);
 }
@@ -410,7 +393,7 @@ static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream
     }
     replace_fence(&copy->writer_fence, NULL);
     sm_stream_hold(stream);
-    drop_writer(copy);
+    sm_inflight_end_write(copy);
     copy->writer = stream;
     copy->writes++;
     copy->write_is_covered = true;
@@ -434,7 +417,10 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
         replace_fence(&use->fence, NULL);
         sm_inflight_unreserve(reserved);
     } else {
-        poll_long_lists(copy, count_uses(copy->reads), count_uses(copy->covered));
+        const unsigned reads = count_uses(copy->reads);
+        const unsigned covered = count_uses(copy->covered);
+        if (reads >= MANY_USES || covered >= MANY_USES)
+            poll_long_lists(copy, reads, covered);
         use = reserved;
         use->by = sm_stream_hold(stream);
     }
@@ -468,7 +454,7 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
         return status;
     }
     if (copy->writer == stream)
-        drop_writer(copy);
+        sm_inflight_end_write(copy);
     if (use) {
         struct sm_use *earlier = NULL;
         (void)remove_earlier_uses(&copy->reads, sm_ended_use, use->fence, &earlier);
@@ -479,11 +465,6 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
     return SYNCED_MEM_OK;
 }
 
-void sm_inflight_end_write(struct sm_copy *copy)
-{
-    drop_writer(copy);
-}
-
 /* The failed call may have queued a transfer from the copy. The stream may write on, so it has to come after that
  * transfer, which is then covered. The stream may be unable to wait, or the transfer may still be queueing. Then nobody
  * wants the contents that arrive. But the transfer stays a read, as the open write does not come after it. */
@@ -492,7 +473,8 @@ static void order_writer_behind_reads(struct sm_copy *copy)
     struct sm_use **link = &copy->reads;
     while (*link) {
         struct sm_use *const use = *link;
-        if (is_transfer(use) && !is_fence_queueing(use->fence) && sm_stream_hold_back(copy->writer, use->fence)) {
+        if (is_transfer(use) && sm_fence_state(use->fence) != SM_FENCE_QUEUEING &&
+            sm_stream_hold_back(copy->writer, use->fence)) {
             *link = use->next;
             prepend_use(&copy->covered, use);
         } else {

@@ -187,9 +187,9 @@ static inline struct sm_stream *sm_inflight_last_reader(const struct sm_copy *co
  * sm_stream_end_use(). */
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream);
 
-/* Ends the open write, which has a fence. For a call that has succeeded. */
+/* Ends the open write, if there is one. Its fence stays. */
 void sm_inflight_end_write(struct sm_copy *copy);
-/* Does so if the copy has an open write with a fence. */
+/* Does so if the open write has a fence. For a call that has succeeded. */
 static inline void sm_inflight_close(struct sm_copy *copy)
 {
     if (copy->writer && copy->writer_fence)

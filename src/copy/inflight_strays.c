@@ -16,17 +16,13 @@ void sm_inflight_note_stray(struct sm_copy *copy, const struct sm_fence *fence, 
         sm_inflight_untrack(copy, how, NULL);
 }
 
-static void note_strays_among(struct sm_copy *copy, const struct sm_use *list)
-{
-    for (; list; list = list->next)
-        sm_inflight_note_stray(copy, list->fence, SM_UNTRACKED_READ);
-}
-
 void sm_inflight_note_strays(struct sm_copy *copy)
 {
     sm_inflight_note_stray(copy, copy->write, SM_UNTRACKED_WRITE);
-    note_strays_among(copy, copy->reads);
-    note_strays_among(copy, copy->covered);
+    for (const struct sm_use *use = copy->reads; use; use = use->next)
+        sm_inflight_note_stray(copy, use->fence, SM_UNTRACKED_READ);
+    for (const struct sm_use *use = copy->covered; use; use = use->next)
+        sm_inflight_note_stray(copy, use->fence, SM_UNTRACKED_READ);
 }
 
 /* The new fence stands for the untracked work and for the write that it replaces. */

@@ -71,11 +71,6 @@ struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t 
     return NULL;
 }
 
-struct sm_copy *sm_part_cut(const struct sm_copy *part, size_t at)
-{
-    return sm_part_make(part, at, part->bytes - at);
-}
-
 void sm_part_end_at(struct sm_copy *part, size_t size)
 {
     sm_guard_forget(part);

@@ -15,14 +15,11 @@
 
 #include "copy/inflight.h"
 
-/* Returns a part of size bytes of the owner's memory from offset on, which inherits what is in flight on the owner.
- * NULL: the system has no memory. */
+/* Returns a part of size bytes of the owner's memory, or of a part's, from offset on. It inherits what is in flight
+ * there. NULL: the system has no memory, and nothing has changed. */
 struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t size);
 
-/* Returns a new part, which has the bytes from at on of this one and inherits what is in flight. Call sm_part_end_at()
- * when nothing can fail any more. NULL: the system has no memory, and nothing has changed. */
-struct sm_copy *sm_part_cut(const struct sm_copy *part, size_t at);
-/* Makes the part end after size bytes. */
+/* Makes the part end after size bytes. To cut a part, first make one of the bytes behind, which may fail. */
 void sm_part_end_at(struct sm_copy *part, size_t size);
 
 /* Returns whether two records are alike. Both must be pruned. */

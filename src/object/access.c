@@ -13,12 +13,7 @@
 
 #include <stdlib.h>
 
-/* ---- Waits on the host ---- */
-
-static struct sm_stream *get_accessing_stream(int device, enum sm_side side)
-{
-    return side == SM_GPU ? sm_stream_any(device) : NULL;
-}
+/* ---- Waits ---- */
 
 static bool is_record_survivable(const struct sm_record *record, enum sm_side side, enum sm_mode mode,
                                  synced_mem_status why)
@@ -38,162 +33,105 @@ static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum 
     return survivable;
 }
 
-/* Returns the work to wait for. An overwrite ignores lost contents. */
-static struct sm_fence *find_blocker(const struct sm_copy *copy, enum sm_mode mode)
-{
-    return mode == SM_OVERWRITE ? sm_inflight_unfinished(copy, true) : sm_inflight_blocker(copy, mode != SM_READ);
-}
-
-/* Finds the next work that an access without a stream waits for, once the record's side has memory and contents. Uses
- * that a lost device has ended need no event. Contents that were arriving may be lost with the device. */
-static synced_mem_status find_record_wait(const struct sm_record *record, int device, enum sm_side side,
-                                          enum sm_mode mode, struct sm_waits *waits)
-{
-    struct sm_copy *const copy = sm_copy_of(record, side);
-    const synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, get_accessing_stream(device, side));
-    if (status != SYNCED_MEM_OK &&
-        !(status == SYNCED_MEM_ERR_DEVICE_LOST && is_record_survivable(record, side, mode, status)))
-        return status;
-    return sm_waits_add(waits, find_blocker(copy, mode));
-}
-
-/* Begins to share the ends of uses among the records, if there are several: one event on a stream serves for all. */
-static bool share_ends_of_records(const struct synced_mem *mem, struct sm_shared_ends *ends)
-{
-    const bool shares = !sm_has_one_record(mem);
-    if (shares)
-        sm_share_ends(ends);
-    return shares;
-}
-
-/* Collects what an access without a stream waits for. */
-static synced_mem_status find_access_waits(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
-                                           struct sm_waits *waits)
-{
-    struct sm_shared_ends ends;
-    const bool shares = share_ends_of_records(mem, &ends);
-    synced_mem_status status = SYNCED_MEM_OK;
-    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each))
-        status = sm_waits_go_on(waits, find_record_wait(each, sm_device(mem), side, mode, waits));
-    if (shares)
-        sm_share_no_ends();
-    return status == SYNCED_MEM_OK ? sm_waits_status(waits) : status;
-}
-
-/* The object's device may change while the lock is released. A stream gets no pointer to another device's memory. */
-static synced_mem_status check_stream(const struct synced_mem *mem, const struct sm_stream *stream)
-{
-    const int device = sm_device(mem);
-    if (!stream || device < 0 || device == stream->device)
-        return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
-                   "the stream is on device %d, but another call has put the object on device %d", stream->device,
-                   device);
-}
-
-/* Renews the side if the access would write read-only memory. stream NULL: the host accesses, or any stream. *ready: it
- * did, and an overwrite has nothing else to wait for. So nothing can fail that would lose the old contents. */
+/* Renews the side if the access would write read-only memory, and waits until it is done. stream NULL: the host
+ * accesses, or any stream. *ready: it did, and an overwrite has nothing else to wait for. So nothing can fail that
+ * would lose the old contents. */
 static synced_mem_status renew_side(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
                                     struct sm_stream *stream, bool *ready)
 {
+    struct synced_mem *const mem = transaction->mem;
+    synced_mem_status status;
     *ready = false;
-    SM_TRY(check_stream(transaction->mem, stream));
-    if (!sm_access_needs_renewal(transaction->mem, side, mode))
-        return SYNCED_MEM_OK;
-    SM_TRY(sm_renew(transaction, side, mode == SM_OVERWRITE, stream));
-    *ready = mode == SM_OVERWRITE;
-    return SYNCED_MEM_OK;
-}
-
-/* Does the same, and waits until it is done. */
-static synced_mem_status renew_side_and_wait(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
-                                             struct sm_stream *stream, bool *ready)
-{
-    synced_mem_status status;
-    do
-        status = renew_side(transaction, side, mode, stream, ready);
-    while (sm_wait_again(transaction, &status) || transaction->over);
+    do {
+        /* While the lock is released, another call may put the object on another device. A stream gets no pointer to
+         * another device's memory. */
+        if (stream && sm_device(mem) >= 0 && sm_device(mem) != stream->device)
+            return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                           "the stream is on device %d, but another call has put the object on device %d",
+                           stream->device, sm_device(mem));
+        if (!sm_access_needs_renewal(mem, side, mode))
+            return SYNCED_MEM_OK;
+        status = sm_renew(transaction, side, mode == SM_OVERWRITE, stream);
+    } while (sm_wait_again(transaction, &status) || transaction->over);
+    *ready = status == SYNCED_MEM_OK && mode == SM_OVERWRITE;
     return status;
 }
 
-/* Gives the side memory and contents, and finds what the host waits for. */
-static synced_mem_status find_waits(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)
-{
-    bool ready;
-    bool fetched = true;
-    SM_TRY(renew_side_and_wait(transaction, side, mode, NULL, &ready));
-    while (!ready && fetched)
-        SM_TRY(sm_fetch_for_access(transaction->mem, side, mode, NULL, &fetched, &transaction->waits));
-    return ready ? SYNCED_MEM_OK : find_access_waits(transaction->mem, side, mode, &transaction->waits);
-}
-
-static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)
-{
-    synced_mem_status status;
-    do
-        status = find_waits(transaction, side, mode);
-    while (sm_wait_again(transaction, &status) ||
-           (transaction->over && is_survivable(transaction->mem, side, mode, status)));
-    return status;
-}
-
-/* ---- Waits of a stream ---- */
-
-/* Collects what the host waits for before the stream can wait for all work. */
-static synced_mem_status find_unqueued(struct sm_transaction *transaction, enum sm_mode mode)
+/* Collects what an access without a stream waits for, once each record's side has memory and contents. Uses that a lost
+ * device has ended need no event. Contents that were arriving may be lost with the device. An overwrite ignores
+ * that. */
+static synced_mem_status find_host_waits(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)
 {
     const struct synced_mem *const mem = transaction->mem;
     struct sm_waits *const waits = &transaction->waits;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        SM_TRY(sm_waits_go_on(
-            waits,
-            sm_waits_add_for(waits, sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ), SM_UNTIL_QUEUED)));
+    const bool writes = mode != SM_READ;
+    const struct sm_stream *const by = side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        struct sm_copy *const copy = sm_copy_of(each, side);
+        const synced_mem_status status = sm_inflight_settle(copy, writes, by);
+        if (status != SYNCED_MEM_OK &&
+            !(status == SYNCED_MEM_ERR_DEVICE_LOST && is_record_survivable(each, side, mode, status)))
+            return status;
+        struct sm_fence *const blocker =
+            mode == SM_OVERWRITE ? sm_inflight_unfinished(copy, true) : sm_inflight_blocker(copy, writes);
+        SM_TRY(sm_waits_go_on(waits, sm_waits_add(waits, blocker)));
+    }
     return sm_waits_status(waits);
 }
 
-static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+/* Makes the stream wait for all work, or collects what the host waits for before it can. */
+static synced_mem_status order_stream(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream)
 {
+    const struct synced_mem *const mem = transaction->mem;
+    struct sm_waits *const waits = &transaction->waits;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        struct sm_fence *const fence = sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ);
+        SM_TRY(sm_waits_go_on(waits, sm_waits_add_for(waits, fence, SM_UNTIL_QUEUED)));
+    }
+    SM_TRY(sm_waits_status(waits));
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        SM_TRY(sm_inflight_order(sm_copy_of(each, SM_GPU), mode != SM_READ, stream));
+    return SYNCED_MEM_OK;
+}
+
+/* Gives the side memory and contents. Then finds what the host waits for, or makes the stream wait unless it is NULL.
+ * Several records share the ends of uses: one event on a stream serves for all. *is_there: the memory and the contents
+ * are there, or arriving. */
+static synced_mem_status find_waits(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
+                                    struct sm_stream *stream, bool *is_there)
+{
+    struct synced_mem *const mem = transaction->mem;
     struct sm_shared_ends ends;
-    const bool shares = share_ends_of_records(mem, &ends);
-    synced_mem_status status = SYNCED_MEM_OK;
-    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each))
-        status = sm_inflight_order(sm_copy_of(each, SM_GPU), mode != SM_READ, stream);
+    bool ready;
+    bool fetched = true;
+    *is_there = false;
+    SM_TRY(renew_side(transaction, side, mode, stream, &ready));
+    while (!ready && fetched)
+        SM_TRY(sm_fetch_for_access(mem, side, mode, stream, &fetched, &transaction->waits));
+    *is_there = true;
+    if (ready)
+        return SYNCED_MEM_OK;
+    const bool shares = !sm_has_one_record(mem);
+    if (shares)
+        sm_share_ends(&ends);
+    const synced_mem_status status =
+        stream ? order_stream(transaction, mode, stream) : find_host_waits(transaction, side, mode);
     if (shares)
         sm_share_no_ends();
     return status;
 }
 
-/* Gives the device copy memory and contents. Then makes the stream wait for all work, or finds what the host waits for
- * before it can. *fetched: the memory and contents are there, or arriving. */
-static synced_mem_status find_waits_on(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream,
-                                       bool *fetched)
-{
-    struct synced_mem *const mem = transaction->mem;
-    bool ready;
-    bool more = true;
-    *fetched = false;
-    SM_TRY(renew_side_and_wait(transaction, SM_GPU, mode, stream, &ready));
-    while (!ready && more)
-        SM_TRY(sm_fetch_for_access(mem, SM_GPU, mode, stream, &more, &transaction->waits));
-    if (ready)
-        return SYNCED_MEM_OK;
-    *fetched = true;
-    SM_TRY(find_unqueued(transaction, mode));
-    return order_stream(mem, mode, stream);
-}
-
-/* A failure of work that the contents come after is the access's own. */
-static synced_mem_status make_copy_ready_on(struct sm_transaction *transaction, enum sm_mode mode,
-                                            struct sm_stream *stream)
+/* Makes the side's copy ready for the host, or unless it is NULL for the stream. On a stream, a failure of work that
+ * the contents come after is the access's own. */
+static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
+                                         struct sm_stream *stream)
 {
     synced_mem_status status;
-    bool fetched;
+    bool is_there;
     do
-        status = find_waits_on(transaction, mode, stream, &fetched);
+        status = find_waits(transaction, side, mode, stream, &is_there);
     while (sm_wait_again(transaction, &status) ||
-           (transaction->over && fetched && is_survivable(transaction->mem, SM_GPU, mode, status)));
+           (transaction->over && (is_there || !stream) && is_survivable(transaction->mem, side, mode, status)));
     return status;
 }
 
@@ -228,22 +166,16 @@ static void give_records(const struct synced_mem *mem, struct sm_use *reserved, 
     sm_inflight_unreserve_many(reserved);
 }
 
-static void *finish_record(struct sm_record *record, enum sm_side side, enum sm_mode mode)
-{
-    struct sm_copy *const copy = sm_copy_of(record, side);
-    sm_count_given(record, side);
-    copy->arriving = copy->arriving && mode != SM_OVERWRITE;
-    sm_set_head(record, sm_transitions[sm_head(record)][side][mode].next);
-    return sm_copy_data(copy);
-}
-
-/* Returns the pointer, which is the first record's. */
+/* Counts the call, and sets the next heads. Returns the pointer, which is the first record's. */
 static void *finish_access(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
-    struct sm_record *const first = sm_first_record(mem);
-    for (struct sm_record *each = sm_next_record(mem, first); each; each = sm_next_record(mem, each))
-        (void)finish_record(each, side, mode);
-    return finish_record(first, side, mode);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        struct sm_copy *const copy = sm_copy_of(each, side);
+        sm_count_given(each, side);
+        copy->arriving = copy->arriving && mode != SM_OVERWRITE;
+        sm_set_head(each, sm_transitions[sm_head(each)][side][mode].next);
+    }
+    return sm_copy_data(sm_copy_of(sm_first_record(mem), side));
 }
 
 /* Returns whether the memory is filled first, so that bytes the caller leaves unwritten show. */
@@ -256,7 +188,7 @@ static bool is_to_be_filled(enum sm_mode mode)
 static synced_mem_status access_host(struct sm_transaction *transaction, enum sm_mode mode, void **out)
 {
     struct synced_mem *const mem = transaction->mem;
-    SM_TRY(make_copy_ready(transaction, SM_CPU, mode));
+    SM_TRY(make_copy_ready(transaction, SM_CPU, mode, NULL));
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_close_write(each);
         if (sm_copy_of(each, SM_GPU))
@@ -268,62 +200,42 @@ static synced_mem_status access_host(struct sm_transaction *transaction, enum sm
     return SYNCED_MEM_OK;
 }
 
-static void fill_records(const struct synced_mem *mem, struct sm_stream *stream)
-{
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        sm_fill_unwritten_device(each, stream);
-}
-
-/* Waits for all work on the device copy, on the host or, unless it is NULL, on the stream. */
-static synced_mem_status make_device_copy_ready(struct sm_transaction *transaction, enum sm_mode mode,
-                                                struct sm_stream *stream)
-{
-    return stream ? make_copy_ready_on(transaction, mode, stream) : make_copy_ready(transaction, SM_GPU, mode);
-}
-
-/* The fill has replaced the contents. If another side has them, they are not lost. The head of a lost device's only
- * copy stays, so that each access reports the loss. */
-static void drop_filled(const struct synced_mem *mem, synced_mem_status why)
-{
-    for (struct sm_record *each = sm_first_record(mem); each && why != SYNCED_MEM_ERR_DEVICE_LOST;
-         each = sm_next_record(mem, each))
-        sm_set_head(each, sm_head(each) & ~sm_bits_of(each, SM_GPU));
-}
-
-/* A failure would lose the contents. So the wait for the fill is tried twice. */
+/* A failure would lose the contents, which the fill has replaced. So the wait for the fill is tried twice. If another
+ * side has the contents, they are not lost. The head of a lost device's only copy stays, so that each access reports
+ * the loss. */
 static synced_mem_status fill_device(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream)
 {
+    struct synced_mem *const mem = transaction->mem;
     const struct sm_detail first = sm_detail_get();
-    fill_records(transaction->mem, stream);
-    if (make_device_copy_ready(transaction, mode, stream) == SYNCED_MEM_OK)
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_fill_unwritten_device(each, stream);
+    if (make_copy_ready(transaction, SM_GPU, mode, stream) == SYNCED_MEM_OK)
         return SYNCED_MEM_OK;
     sm_detail_set(&first);
-    const synced_mem_status status = make_device_copy_ready(transaction, mode, stream);
-    if (status != SYNCED_MEM_OK)
-        drop_filled(transaction->mem, status);
+    const synced_mem_status status = make_copy_ready(transaction, SM_GPU, mode, stream);
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+            sm_set_head(each, sm_head(each) & ~sm_bits_of(each, SM_GPU));
     return status;
 }
 
-/* The fill is work of the library's own. A call that hands the caller's memory back waits for it. */
-static synced_mem_status make_device_ready(struct sm_transaction *transaction, enum sm_mode mode,
-                                           struct sm_stream *stream)
-{
-    const synced_mem_status status = make_device_copy_ready(transaction, mode, stream);
-    return status == SYNCED_MEM_OK && is_to_be_filled(mode) ? fill_device(transaction, mode, stream) : status;
-}
-
-static synced_mem_status access_device(struct sm_transaction *transaction, enum sm_mode mode, void **out)
+/* stream NULL: the access names none. The fill is work of the library's own. A call that hands the caller's memory back
+ * waits for it. */
+static synced_mem_status access_device(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream,
+                                       void **out)
 {
     struct synced_mem *const mem = transaction->mem;
     struct sm_use *reserved = NULL;
-    synced_mem_status status = make_device_ready(transaction, mode, NULL);
+    synced_mem_status status = make_copy_ready(transaction, SM_GPU, mode, stream);
+    if (status == SYNCED_MEM_OK && is_to_be_filled(mode))
+        status = fill_device(transaction, mode, stream);
     if (status == SYNCED_MEM_OK)
         status = reserve_reads(mem, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
         sm_inflight_unreserve_many(reserved);
         return status;
     }
-    give_records(mem, reserved, get_accessing_stream(sm_device(mem), SM_GPU), mode);
+    give_records(mem, reserved, stream ? stream : sm_stream_any(sm_device(mem)), mode);
     *out = finish_access(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }
@@ -335,7 +247,7 @@ static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, 
     if (side == SM_CPU && sm_host_only_access(mem, mode, out, &status))
         return sm_reap_after(status, true);
     SM_TRY(sm_enter(&transaction, mem));
-    status = side == SM_CPU ? access_host(&transaction, mode, out) : access_device(&transaction, mode, out);
+    status = side == SM_CPU ? access_host(&transaction, mode, out) : access_device(&transaction, mode, NULL, out);
     return sm_leave_and_reap(&transaction, status, true);
 }
 
@@ -355,7 +267,7 @@ static synced_mem_status make_valid_once(struct synced_mem *mem, enum sm_side si
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
-    return sm_leave_and_reap(&transaction, make_copy_ready(&transaction, side, SM_READ), true);
+    return sm_leave_and_reap(&transaction, make_copy_ready(&transaction, side, SM_READ, NULL), true);
 }
 
 synced_mem_status sm_make_valid(struct synced_mem *mem, enum sm_side side)
@@ -387,23 +299,6 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status access_on(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream,
-                                   void **out)
-{
-    struct synced_mem *const mem = transaction->mem;
-    struct sm_use *reserved = NULL;
-    synced_mem_status status = make_device_ready(transaction, mode, stream);
-    if (status == SYNCED_MEM_OK)
-        status = reserve_reads(mem, mode, &reserved);
-    if (status != SYNCED_MEM_OK) {
-        sm_inflight_unreserve_many(reserved);
-        return status;
-    }
-    give_records(mem, reserved, stream, mode);
-    *out = finish_access(mem, SM_GPU, mode);
-    return SYNCED_MEM_OK;
-}
-
 /* Returns the pointer again to a stream that has it to read. The hot path does the same, but knows only the last of
  * several streams. */
 static bool give_pointer_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
@@ -425,7 +320,7 @@ static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mod
         return sm_leave(&transaction, SYNCED_MEM_OK);
     synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status == SYNCED_MEM_OK)
-        status = stream ? access_on(&transaction, mode, stream, out) : access_captured(mem, mode, out);
+        status = stream ? access_device(&transaction, mode, stream, out) : access_captured(mem, mode, out);
     status = sm_leave_and_reap(&transaction, status, false);
     sm_stream_drop(stream);
     return status;

@@ -87,16 +87,6 @@ static void set_heads(struct synced_mem *mem, unsigned head, bool reading)
     }
 }
 
-/* Gives each piece a copy on the sides of the head. */
-static synced_mem_status attach_parts(const struct synced_mem *mem, unsigned head)
-{
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            if (each->kind == SM_PIECE && (head & sm_bit(side)))
-                SM_TRY(sm_attach_part(sm_piece_of(each), side));
-    return SYNCED_MEM_OK;
-}
-
 /* With the object's lock. A process that uses no device leaves the device's side out, unless it is needed. *head: as
  * published, then as taken over. */
 static synced_mem_status take_over(struct sm_sharing *sharing, enum sm_side side, bool writing, unsigned *head)
@@ -113,7 +103,10 @@ static synced_mem_status take_over(struct sm_sharing *sharing, enum sm_side side
     }
     if (!sm_copy_of(sm_own_record(mem), SM_GPU))
         *head &= ~sm_bit(SM_GPU);
-    SM_TRY(attach_parts(mem, *head));
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        for (enum sm_side valid = SM_CPU; valid < SM_SIDES; valid++)
+            if (each->kind == SM_PIECE && (*head & sm_bit(valid)))
+                SM_TRY(sm_attach_part(sm_piece_of(each), valid));
     set_heads(mem, *head, !writing && (*head & sm_bit(side)));
     return SYNCED_MEM_OK;
 }
@@ -162,20 +155,14 @@ static void end_shared_turn(struct sm_sharing *sharing, bool writing, unsigned h
         sm_turn_end_read(participant);
 }
 
-/* A hostile process may publish a side that does not exist. */
-static synced_mem_status check_head(const struct sm_sharing *sharing, unsigned *head)
-{
-    if (!(*head & sm_bit(SM_GPU)) || sharing->memory->facts.device_bytes > 0)
-        return SYNCED_MEM_OK;
-    *head &= ~sm_bit(SM_GPU);
-    return sm_fail(SYNCED_MEM_ERR_PEER, "another process has written an impossible head");
-}
-
 /* With the turn to write, or to fill. *published: the head, as it is to be published if the turn is given up. */
 static synced_mem_status use_turn(struct sm_sharing *sharing, enum sm_side side, bool writing, unsigned *published)
 {
     unsigned head = *published;
-    SM_TRY(check_head(sharing, published));
+    if ((head & sm_bit(SM_GPU)) && sharing->memory->facts.device_bytes == 0) {
+        *published &= ~sm_bit(SM_GPU); /* a hostile process may publish a side that does not exist */
+        return sm_fail(SYNCED_MEM_ERR_PEER, "another process has written an impossible head");
+    }
     SM_TRY(take_over_contents(sharing, side, writing, &head));
     if (writing) {
         set_turn(sharing, SM_TURN_WRITE, head);
@@ -221,30 +208,30 @@ synced_mem_status sm_begin_turn(struct sm_sharing *sharing, enum sm_side side, b
 
 /* ---- Handing over ---- */
 
-/* Finds the next wait for this process's work on the copy. *lost: the device was lost, and nothing runs there. */
-static synced_mem_status find_work_on_copy(struct sm_copy *copy, struct sm_waits *waits, synced_mem_status *lost)
-{
-    sm_inflight_note_strays(copy);
-    (void)sm_inflight_retrack(copy);
-    if (copy->untracked)
-        return sm_fail(SYNCED_MEM_ERR_CUDA, "the end of work on %p is unknown, as no event could be recorded behind it",
-                       sm_copy_data(copy));
-    SM_TRY(sm_copy_end_streamless(copy));
-    const synced_mem_status status = sm_inflight_settle(copy, true, NULL);
-    if (status == SYNCED_MEM_ERR_DEVICE_LOST)
-        *lost = status;
-    else if (status != SYNCED_MEM_OK)
-        return status;
-    return sm_waits_add(waits, sm_inflight_unfinished(copy, true));
-}
-
+/* Finds the next wait for this process's work on the copies. *lost: the device was lost, and nothing runs there. */
 static synced_mem_status find_work(struct sm_transaction *transaction, synced_mem_status *lost)
 {
     struct synced_mem *const mem = transaction->mem;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            if (sm_copy_of(each, side))
-                SM_TRY(find_work_on_copy(sm_copy_of(each, side), &transaction->waits, lost));
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+            struct sm_copy *const copy = sm_copy_of(each, side);
+            if (!copy)
+                continue;
+            sm_inflight_note_strays(copy);
+            (void)sm_inflight_retrack(copy);
+            if (copy->untracked)
+                return sm_fail(SYNCED_MEM_ERR_CUDA,
+                               "the end of work on %p is unknown, as no event could be recorded behind it",
+                               sm_copy_data(copy));
+            SM_TRY(sm_copy_end_streamless(copy));
+            const synced_mem_status status = sm_inflight_settle(copy, true, NULL);
+            if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+                *lost = status;
+            else if (status != SYNCED_MEM_OK)
+                return status;
+            SM_TRY(sm_waits_add(&transaction->waits, sm_inflight_unfinished(copy, true)));
+        }
+    }
     return SYNCED_MEM_OK;
 }
 
@@ -261,29 +248,16 @@ static synced_mem_status wait_for_own_work(struct sm_transaction *transaction, s
     return status;
 }
 
-/* Notes the loss of the device that has contents. An earlier call may have reported it already. */
-static void notice_lost_device(const struct synced_mem *mem, unsigned head, synced_mem_status *lost)
-{
-    const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), SM_GPU);
-    struct sm_pointer_facts facts;
-    if (!(head & sm_bit(SM_GPU)))
-        return;
-    const synced_mem_status status = sm_device_query_pointer(copy->device, sm_copy_data(copy), &facts);
-    if (status == SYNCED_MEM_ERR_DEVICE_LOST)
-        *lost = status;
-}
-
-static synced_mem_status check_not_exported(const struct synced_mem *mem)
-{
-    SM_TRY(sm_check_not_exported(mem, SM_CPU));
-    return sm_check_not_exported(mem, SM_GPU);
-}
-
-/* With the object's lock. Contents that are on a lost device alone are lost. *head: the sides that are valid. */
+/* With the object's lock. Contents that are on a lost device alone are lost. An earlier call may have reported the loss
+ * already. *head: the sides that are valid. */
 static synced_mem_status end_contents(struct synced_mem *mem, bool writing, synced_mem_status lost, unsigned *head)
 {
-    if (writing)
-        notice_lost_device(mem, *head, &lost);
+    if (writing && (*head & sm_bit(SM_GPU))) {
+        const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), SM_GPU);
+        struct sm_pointer_facts facts;
+        if (sm_device_query_pointer(copy->device, sm_copy_data(copy), &facts) == SYNCED_MEM_ERR_DEVICE_LOST)
+            lost = SYNCED_MEM_ERR_DEVICE_LOST;
+    }
     if (lost != SYNCED_MEM_OK && writing && *head != SYNCED_MEM_UNINITIALIZED) {
         *head &= sm_bit(SM_CPU);
         if (!*head)
@@ -301,7 +275,8 @@ static synced_mem_status end_own_work(struct sm_transaction *transaction, bool w
     struct synced_mem *const mem = transaction->mem;
     synced_mem_status lost = SYNCED_MEM_OK;
     SM_TRY(wait_for_own_work(transaction, &lost));
-    SM_TRY(check_not_exported(mem));
+    SM_TRY(sm_check_not_exported(mem, SM_CPU));
+    SM_TRY(sm_check_not_exported(mem, SM_GPU));
     *head = sm_head_of_records(mem);
     return writing && *head == SYNCED_MEM_MIXED ? SYNCED_MEM_OK : end_contents(mem, writing, lost, head);
 }

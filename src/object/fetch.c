@@ -143,25 +143,10 @@ static synced_mem_status keep_fresh_copy(struct sm_record *record, struct sm_str
     return status;
 }
 
-static bool is_move_staged(const struct sm_record *record, enum sm_side side, const struct sm_batch *batch)
-{
-    const struct sm_copy *const host = sm_copy_of(record, SM_CPU);
-    if (!host)
-        return false;
-    return sm_is_staged(host, sm_size_of(record), side == SM_GPU) ||
-           (batch && batch->stages_all && !host->pinned && sm_size_of(record) > 0);
-}
-
 static synced_mem_status settle_and_wait(struct sm_copy *copy, bool conflicting, struct sm_waits *waits)
 {
     SM_TRY(sm_inflight_settle(copy, conflicting, NULL));
     return sm_waits_add(waits, sm_inflight_blocker(copy, conflicting));
-}
-
-/* Returns whether the transfer is a push's or a pull's. */
-static bool goes_on(const struct sm_batch *batch)
-{
-    return batch && batch->goes_on;
 }
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
@@ -176,12 +161,14 @@ synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side s
         SM_TRY(sm_find_pin(record, host, sm_device(sm_owner_of(record))));
     if (side == SM_GPU && !from->pinned)
         SM_TRY(sm_waits_add(waits, sm_inflight_blocker(from, false)));
-    *staged = is_move_staged(record, side, batch);
+    *staged = host && (sm_is_staged(host, sm_size_of(record), side == SM_GPU) ||
+                       (batch && batch->stages_all && !host->pinned && sm_size_of(record) > 0));
     if (!*staged)
         return to ? sm_waits_add_for(waits, sm_inflight_queueing(to, true), SM_UNTIL_QUEUED) : SYNCED_MEM_OK;
     if (to)
         SM_TRY(settle_and_wait(to, true, waits));
-    return side == SM_CPU && !goes_on(batch) ? settle_and_wait(from, false, waits) : SYNCED_MEM_OK;
+    const bool goes_on = batch && batch->goes_on; /* it is a push's or a pull's */
+    return side == SM_CPU && !goes_on ? settle_and_wait(from, false, waits) : SYNCED_MEM_OK;
 }
 
 /* Records a fence on the stream of the pull for the work that the contents come after. The stream takes no part in the
@@ -199,7 +186,7 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
 {
     struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (transfer->direction == SM_D2H && goes_on(transfer->batch))
+    if (transfer->direction == SM_D2H && transfer->batch && transfer->batch->goes_on)
         status = record_source_fence(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)
         status = sm_transfer_order(transfer->to, internal);
@@ -237,43 +224,42 @@ queue_staged_or_first_move(struct sm_record *record, enum sm_side side, struct s
     return fresh ? keep_fresh_copy(record, on, status) : status;
 }
 
-/* Queues a move that nothing has to be waited for. The host's memory is there. */
-static synced_mem_status queue_ready_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
-                                          bool staged, struct sm_batch *batch, struct sm_transfer *transfer)
-{
-    if (staged || !sm_copy_of(record, side))
-        return queue_staged_or_first_move(record, side, stream, staged, batch, transfer);
-    sm_describe_move(record, side, false, batch, transfer);
-    return sm_transfer_queue(transfer, stream);
-}
-
 synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                 struct sm_batch *batch, struct sm_transfer *transfer, struct sm_waits *waits)
 {
     bool fresh;
     bool staged = false;
     sm_note_record(record);
-    if (side == SM_CPU)
+    if (side == SM_CPU && !sm_copy_of(record, SM_CPU))
         SM_TRY(make_host_memory(record, false, &fresh));
     SM_TRY(sm_find_move_wait(record, side, batch, waits, &staged));
-    return queue_ready_move(record, side, stream, staged, batch, transfer);
+    if (staged || !sm_copy_of(record, side))
+        return queue_staged_or_first_move(record, side, stream, staged, batch, transfer);
+    return sm_queue_direct_move(record, side, stream, batch, transfer);
+}
+
+/* Moves the contents of a shared copy, without a transfer. stream: an internal one; NULL: none. The host waits for
+ * contents that another stream or a copy thread still brings to the copy. */
+static synced_mem_status move_shared_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
+                                              struct sm_waits *waits)
+{
+    struct sm_copy *const shared = sm_shared_copy(record);
+    SM_TRY(sm_waits_add(waits, side == SM_CPU ? sm_inflight_arrival_from_elsewhere(shared)
+                                              : sm_inflight_queueing(shared, false)));
+    SM_TRY(sm_unified_move(record, side, stream));
+    if (side == SM_CPU)
+        sm_unified_arrive(shared, stream);
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status move_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                        struct sm_waits *waits)
 {
     struct sm_transfer transfer;
+    if (sm_shared_copy(record))
+        return move_shared_contents(record, side, stream, waits);
     SM_TRY(sm_queue_move(record, side, stream, NULL, &transfer, waits));
     return transfer.staged ? SYNCED_MEM_OK : sm_transfer_enter(&transfer, 1, stream);
-}
-
-/* Moves the contents of a shared copy, without a transfer. stream: an internal one; NULL: none. */
-static synced_mem_status move_shared_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream)
-{
-    const synced_mem_status status = sm_unified_move(record, side, stream);
-    if (status == SYNCED_MEM_OK && side == SM_CPU)
-        sm_unified_arrive(sm_shared_copy(record), stream);
-    return status;
 }
 
 static synced_mem_status zero_host(struct sm_record *record, struct sm_waits *waits)
@@ -316,31 +302,6 @@ static synced_mem_status make_memory(struct sm_record *record, enum sm_side side
     return sm_transfer_none(sm_copy_of(record, SM_GPU), stream);
 }
 
-/* The host waits for contents that another stream or a copy thread still brings to the copy that they come from. */
-static synced_mem_status move_to_side(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
-                                      struct sm_waits *waits)
-{
-    struct sm_copy *const shared = sm_shared_copy(record);
-    if (!shared)
-        return move_contents(record, side, stream, waits);
-    SM_TRY(sm_waits_add(waits, side == SM_CPU ? sm_inflight_arrival_from_elsewhere(shared)
-                                              : sm_inflight_queueing(shared, false)));
-    return move_shared_contents(record, side, stream);
-}
-
-static synced_mem_status fetch_side(struct sm_record *record, enum sm_side side, enum sm_work work,
-                                    struct sm_stream *stream, struct sm_waits *waits)
-{
-    if (work == SM_NOTHING)
-        return make_memory(record, side, stream);
-    if (work == SM_MOVE)
-        SM_TRY(move_to_side(record, side, stream, waits));
-    else
-        SM_TRY(side == SM_CPU ? zero_host(record, waits) : zero_device(record, stream, waits));
-    sm_set_head(record, sm_head(record) | sm_bit(side));
-    return SYNCED_MEM_OK;
-}
-
 /* Picks the internal stream for a fill of a record's device copy. */
 static synced_mem_status find_fill_stream(const struct sm_record *record, int device, struct sm_stream **stream)
 {
@@ -369,12 +330,6 @@ void sm_fill_unwritten_device(struct sm_record *record, struct sm_stream *stream
     sm_detail_set(&first);
 }
 
-static bool is_copy_mapped(const struct sm_record *record)
-{
-    const struct sm_copy *const shared = sm_shared_copy(record);
-    return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
-}
-
 bool sm_move_follows_work(const struct sm_record *record, enum sm_side side)
 {
     return sm_is_to_be_moved(record, side) &&
@@ -386,8 +341,10 @@ synced_mem_status sm_fetch_stream(const struct sm_record *record, enum sm_side s
                                   struct sm_stream **stream)
 {
     int device;
+    const struct sm_copy *const shared = sm_shared_copy(record);
     *stream = NULL;
-    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_copy_mapped(record)))
+    if ((side == SM_CPU && work != SM_MOVE) ||
+        (work == SM_MOVE && shared && shared->source == SYNCED_MEM_SOURCE_MAPPED))
         return SYNCED_MEM_OK;
     SM_TRY(sm_device_resolve(sm_device(sm_owner_of(record)), &device));
     if (work == SM_NOTHING)
@@ -395,11 +352,6 @@ synced_mem_status sm_fetch_stream(const struct sm_record *record, enum sm_side s
     if (work == SM_ZERO)
         return find_fill_stream(record, device, stream);
     return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, follows, stream);
-}
-
-static bool wants_user_memory(const struct sm_record *record, enum sm_side side)
-{
-    return record->kind != SM_PIECE && sm_user_allocator_wanted(sm_owner_of(record), side);
 }
 
 synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
@@ -410,7 +362,14 @@ synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_
         return SYNCED_MEM_OK;
     if (!stream)
         SM_TRY(sm_fetch_stream(record, side, work, sm_move_follows_work(record, side), &stream));
-    if (wants_user_memory(record, side))
+    if (record->kind != SM_PIECE && sm_user_allocator_wanted(sm_owner_of(record), side))
         return sm_user_allocator_obtain(sm_owner_of(record), side, stream);
-    return fetch_side(record, side, work, stream, waits);
+    if (work == SM_NOTHING)
+        return make_memory(record, side, stream);
+    if (work == SM_MOVE)
+        SM_TRY(move_contents(record, side, stream, waits));
+    else
+        SM_TRY(side == SM_CPU ? zero_host(record, waits) : zero_device(record, stream, waits));
+    sm_set_head(record, sm_head(record) | sm_bit(side));
+    return SYNCED_MEM_OK;
 }

@@ -53,16 +53,13 @@ static void publish_and_unlock(struct synced_mem *mem)
     sm_unlock_last(mem);
 }
 
-/* Once a device is in use, new memory is page-locked. A transaction obtains it, and calls allocators. */
-static bool gets_pageable_memory(const struct synced_mem *mem)
-{
-    return sm_device(mem) < 0 && !sm_device_in_use() && !sm_allocator_of_all(SM_CPU);
-}
-
-/* Returns whether the object can have its memory and contents at once: it has them, or can obtain them here. */
+/* Returns whether the object can have its memory and contents at once: it has them, or can obtain them here. Once a
+ * device is in use, new memory is page-locked. A transaction obtains it, and calls allocators. */
 static bool can_be_accessed(const struct synced_mem *mem, bool needs_zeros)
 {
-    return sm_copy_of(&mem->record, SM_CPU) ? !needs_zeros || sm_size(mem) <= MOST_FILLED : gets_pageable_memory(mem);
+    if (sm_copy_of(&mem->record, SM_CPU))
+        return !needs_zeros || sm_size(mem) <= MOST_FILLED;
+    return sm_device(mem) < 0 && !sm_device_in_use() && !sm_allocator_of_all(SM_CPU);
 }
 
 static synced_mem_status make_contents(struct synced_mem *mem, bool needs_zeros)

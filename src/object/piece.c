@@ -202,7 +202,7 @@ static synced_mem_status cut_parts(struct sm_piece *right, const struct sm_piece
         const struct sm_copy *const part = sm_copy_of(&piece->record, side);
         if (!part || sm_copy_of(&right->record, side))
             continue;
-        struct sm_copy *const rest = sm_part_cut(part, at);
+        struct sm_copy *const rest = sm_part_make(part, at, part->bytes - at);
         if (!rest)
             return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
         sm_put_copy(&right->record, side, rest);
@@ -219,39 +219,31 @@ static void set_piece_size(struct sm_piece *piece, size_t size)
     atomic_store_explicit(&piece->record.size, size, memory_order_relaxed);
 }
 
-static void insert_after(struct sm_piece *piece, struct sm_piece *right)
-{
-    right->before = piece;
-    right->after = piece->after;
-    if (piece->after)
-        piece->after->before = right;
-    piece->after = right;
-    sm_division_of(piece->root)->loose++;
-}
-
-/* Nothing of the root is changed before. */
-static synced_mem_status add_to_tree(const struct sm_piece *piece, struct sm_piece *right)
-{
-    if (sm_piece_tree_add(sm_division_of(piece->root), piece, right))
-        return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the tree of parts");
-}
-
+/* Nothing of the root is changed before the tree has the new piece. */
 static synced_mem_status cut_piece(struct sm_piece *piece, size_t at)
 {
+    struct sm_division *const division = sm_division_of(piece->root);
     struct sm_piece *const right = take_cell(&pieces);
     if (!right)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     init_piece(right, piece->root, piece->offset + at, sm_size_of(&piece->record) - at);
-    if (cut_parts(right, piece, at) != SYNCED_MEM_OK || add_to_tree(piece, right) != SYNCED_MEM_OK) {
+    synced_mem_status status = cut_parts(right, piece, at);
+    if (status == SYNCED_MEM_OK && !sm_piece_tree_add(division, piece, right))
+        status = sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the tree of parts");
+    if (status != SYNCED_MEM_OK) {
         give_piece(right);
-        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+        return status;
     }
     sm_withdraw_all(piece);
     set_record_head(&right->record, sm_head(&piece->record));
     right->record.at_rest = piece->record.at_rest;
     set_piece_size(piece, at);
-    insert_after(piece, right);
+    right->before = piece;
+    right->after = piece->after;
+    if (piece->after)
+        piece->after->before = right;
+    piece->after = right;
+    division->loose++;
     sm_concerned_enter(right);
     protect_piece(piece);
     protect_piece(right);
@@ -362,11 +354,6 @@ void sm_join_records(struct synced_mem *mem)
 
 /* ---- Holding ---- */
 
-static bool is_border(const struct synced_mem *root, size_t offset)
-{
-    return offset > 0 && offset < sm_size(root);
-}
-
 static void add_holder(struct sm_piece *piece)
 {
     if (piece->record.holders++ == 0 && piece->offset > 0)
@@ -398,7 +385,7 @@ synced_mem_status sm_cut_at(struct synced_mem *root, size_t offset)
 synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset, struct sm_piece **piece)
 {
     *piece = offset == 0 ? root->at.first : NULL;
-    if (!is_border(root, offset))
+    if (offset == 0 || offset >= sm_size(root))
         return SYNCED_MEM_OK;
     SM_TRY(find_border(root, offset, piece));
     add_holder(*piece);
@@ -464,16 +451,11 @@ void sm_release_record(struct sm_record *record)
 
 /* ---- Replacing the memory ---- */
 
-static bool is_shared_again(enum sm_side side, const struct sm_copy *copy)
-{
-    return side == SM_GPU && sm_copy_is_shared(copy);
-}
-
 synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side side)
 {
     struct sm_copy *const memory = sm_copy_of(sm_own_record(root), side);
     synced_mem_status status = SYNCED_MEM_OK;
-    if (!memory || is_shared_again(side, memory))
+    if (!memory || (side == SM_GPU && sm_copy_is_shared(memory))) /* gathered for the host's side */
         return SYNCED_MEM_OK;
     for (const struct sm_piece *each = root->at.first; each && status == SYNCED_MEM_OK; each = each->after)
         if (sm_copy_of(&each->record, side))

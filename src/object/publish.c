@@ -18,8 +18,8 @@ struct published {
 };
 
 /*
- * Returns the host's pointer to publish for the mode, or NULL. The pointer to a shared copy is published to write only
- * while no stream has it to read: there is no fence to wait for yet, and the head does not always show it:
+ * Chooses what is published for the mode. The host's pointer to a shared copy is published to write only while no
+ * stream has it to read: there is no fence to wait for yet, and the head does not always show it:
  *
  *    head      streams that have the pointer              the host may read at once   write
  *    AT_CPU    none                                       yes                         yes
@@ -29,46 +29,29 @@ struct published {
  *
  * The open write ends where the head gets the host's bit, so no stream has it then.
  */
-static inline void *choose_host_pointer(const struct sm_record *record, bool writing)
-{
-    const struct sm_copy *const copy = sm_copy_of(record, SM_CPU);
-    if (writing && (sm_head(record) != sm_bit(SM_CPU) || copy->read_only || sm_inflight_last_reader(copy)))
-        return NULL;
-    return sm_inflight_is_blocked(copy, writing) ? NULL : sm_copy_data(copy);
-}
-
-/* Returns the device's pointer to publish for the mode, or NULL. An access without a stream must have returned it in
- * this mode. Only then is there a use to wait for later. */
-static inline void *choose_device_pointer(const struct sm_record *record, bool writing)
-{
-    const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-    if (!sm_inflight_has_streamless(copy, writing) || sm_inflight_is_blocked(copy, writing))
-        return NULL;
-    if (writing && (sm_head(record) != sm_bit(SM_GPU) || copy->read_only))
-        return NULL;
-    return sm_copy_data(copy);
-}
-
-/* Returns the stream to publish for the mode. After a failed call a stream that writes on comes behind the transfer
- * that the call has queued. */
-static inline struct sm_stream *choose_ready_stream(const struct sm_record *record, bool writing)
-{
-    const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-    if (writing && (sm_head(record) != sm_bit(SM_GPU) || sm_inflight_is_blocked(copy, true)))
-        return &no_stream;
-    struct sm_stream *const stream = writing ? copy->writer : sm_inflight_last_reader(copy);
-    return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
-}
-
-static inline void choose_published(const struct sm_record *record, bool writing, struct published *chosen)
+static inline __attribute__((always_inline)) void choose_published(const struct sm_record *record, bool writing,
+                                                                   struct published *chosen)
 {
     const unsigned head = sm_head(record);
-    if (head & sm_bit(SM_CPU))
-        chosen->ready[SM_CPU][writing] = choose_host_pointer(record, writing);
-    if (head & sm_bit(SM_GPU)) {
-        chosen->ready[SM_GPU][writing] = choose_device_pointer(record, writing);
-        chosen->on[writing] = choose_ready_stream(record, writing);
-    }
+    const struct sm_copy *const host = sm_copy_of(record, SM_CPU);
+    const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
+    if ((head & sm_bit(SM_CPU)) &&
+        (!writing || (head == sm_bit(SM_CPU) && !host->read_only && !sm_inflight_last_reader(host))) &&
+        !sm_inflight_is_blocked(host, writing))
+        chosen->ready[SM_CPU][writing] = sm_copy_data(host);
+    if (!(head & sm_bit(SM_GPU)) || (writing && head != sm_bit(SM_GPU)))
+        return;
+    /* An access without a stream must have returned the pointer in this mode. Only then is there a use to wait for
+     * later. */
+    if (sm_inflight_has_streamless(gpu, writing) && !sm_inflight_is_blocked(gpu, writing) &&
+        !(writing && gpu->read_only))
+        chosen->ready[SM_GPU][writing] = sm_copy_data(gpu);
+    /* After a failed call a stream that writes on comes behind the transfer that the call has queued. */
+    if (writing && sm_inflight_is_blocked(gpu, true))
+        return;
+    struct sm_stream *const stream = writing ? gpu->writer : sm_inflight_last_reader(gpu);
+    if (stream && sm_stream_can_be_hot(stream) && sm_inflight_has(gpu, stream, writing))
+        chosen->on[writing] = stream;
 }
 
 static inline void store_published(struct synced_mem *mem, const struct published *chosen)
@@ -93,14 +76,6 @@ void sm_publish_nothing(struct synced_mem *mem)
         store_head(mem, SM_HEAD_OF_PIECES);
 }
 
-static bool is_at_rest(const struct sm_record *record)
-{
-    bool rests = true;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        rests = rests && (!sm_copy_of(record, side) || sm_part_has_no_write(sm_copy_of(record, side)));
-    return rests;
-}
-
 /* In debug mode each overwrite fills its memory. */
 static inline struct published choose_all_published(const struct sm_record *record)
 {
@@ -115,7 +90,10 @@ static __attribute__((noinline)) void publish_piece(struct sm_piece *piece)
 {
     const struct sm_record *const record = &piece->record;
     const struct published chosen = choose_all_published(record);
-    piece->record.at_rest = is_at_rest(record);
+    piece->record.at_rest = true;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(record, side) && !sm_part_has_no_write(sm_copy_of(record, side)))
+            piece->record.at_rest = false;
     sm_concerned_enter(piece);
     for (struct synced_mem *each = piece->hot; each; each = each->at.next_hot) {
         if (each->record.kind == SM_VIEW && sm_copy_of(record, SM_GPU))
@@ -125,23 +103,18 @@ static __attribute__((noinline)) void publish_piece(struct sm_piece *piece)
     }
 }
 
-/* An undivided object keeps in registers what is chosen. */
-static inline void publish_object(struct synced_mem *object)
-{
-    const struct published chosen = choose_all_published(&object->record);
-    store_published(object, &chosen);
-}
-
 void sm_publish(struct sm_record *record)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_inflight_prune(sm_slot_of(record, side));
     if (sm_guard_on()) /* before any thread gets a pointer */
         sm_protect(record);
-    if (record->kind == SM_PIECE)
+    if (record->kind == SM_PIECE) {
         publish_piece(sm_piece_of(record));
-    else
-        publish_object(sm_owner_of(record));
+        return;
+    }
+    const struct published chosen = choose_all_published(record); /* in registers */
+    store_published(sm_owner_of(record), &chosen);
 }
 
 void sm_publish_host_only(struct synced_mem *mem)
@@ -184,7 +157,7 @@ void sm_withdraw_all(struct sm_piece *piece)
 
 /* ---- Checks ---- */
 
-static bool is_object_published_well(const struct synced_mem *mem, const struct sm_record *record, bool writing)
+static bool is_published_well(const struct synced_mem *mem, const struct sm_record *record, bool writing)
 {
     const unsigned head = sm_head(record);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -201,17 +174,14 @@ static bool is_object_published_well(const struct synced_mem *mem, const struct 
            sm_inflight_has(sm_copy_of(record, SM_GPU), on, writing);
 }
 
-static bool is_published_well(const struct synced_mem *mem, const struct sm_record *record)
-{
-    return is_object_published_well(mem, record, false) && is_object_published_well(mem, record, true);
-}
-
 bool sm_publication_is_valid(const struct sm_record *record)
 {
     if (record->kind != SM_PIECE)
-        return is_published_well(sm_owner_of(record), record);
+        return is_published_well(sm_owner_of(record), record, false) &&
+               is_published_well(sm_owner_of(record), record, true);
     bool valid = true;
     for (const struct synced_mem *each = sm_piece_of(record)->hot; each && valid; each = each->at.next_hot)
-        valid = sm_first_record(each) == record && sm_has_one_record(each) && is_published_well(each, record);
+        valid = sm_first_record(each) == record && sm_has_one_record(each) && is_published_well(each, record, false) &&
+                is_published_well(each, record, true);
     return valid;
 }

@@ -15,21 +15,16 @@
 
 /* ---- Handing back ---- */
 
-static synced_mem_status find_wait_of_sides(struct sm_transaction *transaction, const bool going[SM_SIDES])
-{
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (going[side])
-            SM_TRY(sm_find_wait_of_borrowed(transaction->mem, side, &transaction->waits));
-    return SYNCED_MEM_OK;
-}
-
 /* Waits until the sides that are given up have nothing of the library's in flight, if they are borrowed. */
 static synced_mem_status make_replaceable(struct sm_transaction *transaction, const bool going[SM_SIDES])
 {
     synced_mem_status status;
-    do
-        status = find_wait_of_sides(transaction, going);
-    while (sm_wait_again(transaction, &status) || transaction->over);
+    do {
+        status = SYNCED_MEM_OK;
+        for (enum sm_side side = SM_CPU; side < SM_SIDES && status == SYNCED_MEM_OK; side++)
+            if (going[side])
+                status = sm_find_wait_of_borrowed(transaction->mem, side, &transaction->waits);
+    } while (sm_wait_again(transaction, &status) || transaction->over);
     return status;
 }
 

@@ -200,11 +200,6 @@ static synced_mem_status find_resize_wait(struct sm_transaction *transaction, si
     return growing && is_host_work(mem, size) ? find_side_wait(transaction, SM_CPU, true) : SYNCED_MEM_OK;
 }
 
-static synced_mem_status fail_with_views(void)
-{
-    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
-}
-
 /* Waits until no call keeps pieces of the root, and returns SM_AGAIN. A callback does not wait, as the call that it is
  * in may be one of those. Nor does a forked child, which lacks the threads of the parent's calls. */
 static synced_mem_status wait_for_other_calls(struct synced_mem *mem)
@@ -254,7 +249,7 @@ static synced_mem_status try_to_resize(struct sm_transaction *transaction, size_
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         SM_TRY(sm_check_not_exported(mem, side));
     if (sm_has_views(mem))
-        return fail_with_views();
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
     if (sm_is_divided(mem) && sm_has_kept_records(mem))
         return wait_for_other_calls(mem);
     SM_TRY(find_resize_wait(transaction, size, keep));

@@ -29,10 +29,10 @@ bool sm_owners_have_parts(const struct sm_owners *owners);
  */
 struct sm_round {
     struct sm_owners owners;
-    struct synced_mem *failed; /* the object that a failure is about; NULL: any of them */
+    struct synced_mem *failed; /* the object that a failure of the round is about; NULL: any of them */
     enum sm_side side;         /* gets contents */
     /* What the round has found to wait for: work, or an owner whose memory is obtained with nothing locked (NULL: none),
-     * usable in this stream's order (NULL: host memory). */
+     * usable in this stream's order. Host memory needs no stream. */
     struct sm_waits waits;
     struct synced_mem *without;
     struct sm_stream *allocates;

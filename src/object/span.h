@@ -26,7 +26,7 @@ static inline struct synced_mem *sm_root_of(const struct sm_record *record)
 
 static inline struct sm_record *sm_first_record(const struct synced_mem *mem)
 {
-    return mem->at.first ? &mem->at.first->record : sm_own_record(mem);
+    return mem->at.first ? &mem->at.first->record : (struct sm_record *)(uintptr_t)&mem->record;
 }
 
 /* Returns the next record that begins before end, in bytes of the root; NULL: there is none. */
@@ -36,10 +36,10 @@ static inline struct sm_record *sm_next_before(const struct sm_record *record, s
     return next && next->offset < end ? &next->record : NULL;
 }
 
-/* Returns the record of the object that follows this one; NULL: there is none. */
+/* Returns the record of the object that follows this one; NULL: there is none, as of an undivided object. */
 static inline struct sm_record *sm_next_record(const struct synced_mem *mem, const struct sm_record *record)
 {
-    return sm_next_before(record, sm_object_begin(mem) + sm_size(mem));
+    return record->kind == SM_PIECE ? sm_next_before(record, sm_object_begin(mem) + sm_size(mem)) : NULL;
 }
 
 /* While a call that keeps a record has nothing locked, other calls may divide its object or cut the piece. Returns the

@@ -65,20 +65,14 @@ static void trace_head(const struct sm_record *record, unsigned head)
                                           .bytes = sm_size_of(record)});
 }
 
-/* A copy without the contents has none arriving. */
-static void forget_arrivals(const struct sm_record *record, unsigned head)
-{
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_is_arriving(record, side) && !(head & sm_bits_of(record, side)))
-            sm_copy_of(record, side)->arriving = false;
-}
-
 void sm_set_head(struct sm_record *record, unsigned head)
 {
     if (sm_trace_on())
         trace_head(record, head);
     if (head != SYNCED_MEM_SYNCED)
-        forget_arrivals(record, head);
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            if (sm_is_arriving(record, side) && !(head & sm_bits_of(record, side)))
+                sm_copy_of(record, side)->arriving = false;
     atomic_store_explicit(&record->head, (unsigned char)head, memory_order_relaxed);
 }
 
@@ -304,18 +298,12 @@ struct sm_before sm_state_of(const struct sm_record *record)
                               .given = {count_given(record, SM_CPU), count_given(record, SM_GPU)}};
 }
 
-static size_t count_records(const struct synced_mem *mem)
-{
-    size_t count = 0;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        count++;
-    return count;
-}
-
 static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct sm_transaction *transaction)
 {
     const struct synced_mem *const mem = transaction->mem;
-    transaction->records = count_records(mem);
+    transaction->records = 0;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        transaction->records++;
     transaction->every = calloc(transaction->records, sizeof *transaction->every);
     if (!transaction->every)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the state of %zu parts",
@@ -323,16 +311,6 @@ static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct s
     struct sm_before *before = transaction->every;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         *before++ = sm_state_of(each);
-    return SYNCED_MEM_OK;
-}
-
-/* Notes the state of each record, to restore it after a failure. */
-static synced_mem_status note_states(struct sm_transaction *transaction)
-{
-    if (!sm_has_one_record(transaction->mem))
-        return note_states_of_parts(transaction);
-    transaction->records = 1;
-    transaction->one = sm_state_of(sm_first_record(transaction->mem));
     return SYNCED_MEM_OK;
 }
 
@@ -352,9 +330,13 @@ synced_mem_status sm_lock_first(struct synced_mem *mem)
 
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    *transaction = (struct sm_transaction){.mem = mem};
+    *transaction = (struct sm_transaction){.mem = mem, .records = 1};
     drop_lost_contents(mem, &transaction->lost);
-    const synced_mem_status status = note_states(transaction);
+    if (sm_has_one_record(mem)) {
+        transaction->one = sm_state_of(sm_first_record(mem));
+        return SYNCED_MEM_OK;
+    }
+    const synced_mem_status status = note_states_of_parts(transaction);
     if (status != SYNCED_MEM_OK)
         sm_fence_drop(transaction->lost);
     return status;
@@ -442,9 +424,9 @@ static void restore_heads(struct sm_record *first, size_t end, const struct sm_b
     }
 }
 
-/* Device pointers that were returned earlier are still good, so their uses are open again. A replacement has settled
- * those of all parts of the memory. */
-static void restore_object(const struct sm_transaction *transaction)
+/* Restores the heads. Device pointers that were returned earlier are still good, so their uses are open again. A
+ * replacement has settled those of all parts of the memory. */
+static void undo_changes(const struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
     drop_lost_contents(mem, NULL);
@@ -454,14 +436,6 @@ static void restore_object(const struct sm_transaction *transaction)
         return;
     const struct sm_before *const before = transaction->every ? transaction->every : &transaction->one;
     restore_heads(sm_first_record(mem), sm_object_begin(mem) + sm_size(mem), before, before + transaction->records - 1);
-}
-
-/* A failure keeps its detail. */
-static __attribute__((noinline)) void undo_changes(const struct sm_transaction *transaction)
-{
-    const struct sm_detail first = sm_detail_get();
-    restore_object(transaction);
-    sm_detail_set(&first);
 }
 
 /* The record of an object that was divided meanwhile stands for all pieces. */
@@ -488,56 +462,42 @@ void sm_reopen_object(struct synced_mem *mem)
     sm_detail_set(&first);
 }
 
-void sm_end(struct sm_transaction *transaction, synced_mem_status status)
+/* A failure keeps its detail. */
+static __attribute__((noinline)) void leave_after_failure(struct sm_transaction *transaction)
 {
-    assert(status != SM_AGAIN && transaction->waits.count == 0);
-    if (status != SYNCED_MEM_OK)
-        undo_changes(transaction);
-    if (transaction->every)
-        free(transaction->every);
-    transaction->every = NULL;
-}
-
-void sm_retire_detached(struct sm_transaction *transaction)
-{
-    sm_fence_drop(transaction->lost);
-    sm_copy_retire(transaction->replacement.copy);
-    while (transaction->detached) {
-        struct sm_copy *const copy = transaction->detached;
-        transaction->detached = copy->next;
-        copy->next = NULL;
-        sm_copy_retire(copy);
-    }
+    const struct sm_detail first = sm_detail_get();
+    undo_changes(transaction);
+    (void)sm_leave(transaction, SYNCED_MEM_OK);
+    sm_detail_set(&first);
 }
 
 /* A call that restores nothing has used no contents. It joins no pieces, as another call that waits may still fail. */
-static void leave_object(struct sm_transaction *transaction)
+synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status)
 {
     struct synced_mem *const mem = transaction->mem;
+    assert(status != SM_AGAIN && transaction->waits.count == 0);
+    if (status != SYNCED_MEM_OK) {
+        leave_after_failure(transaction);
+        return status;
+    }
     struct synced_mem *const root = sm_root(mem);
     if (transaction->restores_nothing || !sm_is_divided(mem))
         publish_records(mem);
     else
         sm_publish_object(mem);
     sm_unlock_last(root);
-    sm_retire_detached(transaction);
-}
-
-static __attribute__((noinline)) void leave_after_failure(struct sm_transaction *transaction)
-{
-    const struct sm_detail first = sm_detail_get();
-    leave_object(transaction);
-    sm_detail_set(&first);
-}
-
-synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status)
-{
-    sm_end(transaction, status);
-    if (status == SYNCED_MEM_OK)
-        leave_object(transaction);
-    else
-        leave_after_failure(transaction);
-    return status;
+    if (transaction->every)
+        free(transaction->every);
+    sm_fence_drop(transaction->lost);
+    if (transaction->replacement.copy)
+        sm_copy_retire(transaction->replacement.copy);
+    while (transaction->detached) {
+        struct sm_copy *const copy = transaction->detached;
+        transaction->detached = copy->next;
+        copy->next = NULL;
+        sm_copy_retire(copy);
+    }
+    return SYNCED_MEM_OK;
 }
 
 /* Reaps after a failure too: it may be for lack of the very memory that can be freed now. */

@@ -74,25 +74,21 @@ static inline void sm_note_record(const struct sm_record *record)
 
 /* The steps of both, for calls on several objects, which may have one lock. sm_check_first() checks as sm_enter() does,
  * and records the caller's object. sm_lock_first() does so too, and takes the lock. sm_begin() does the rest of
- * sm_enter(); it does not fail for a record. sm_end() restores the heads after a failure, and keeps the failure's
- * detail. sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so for an object in
- * pieces, after the caller has published all records that it has changed. sm_unlock_last() releases the lock.
- * sm_retire_detached() follows with no lock held. */
+ * sm_enter(). sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so for an object in
+ * pieces, after the caller has published all records that it has changed. sm_unlock_last() releases the lock. */
 synced_mem_status sm_check_first(const struct synced_mem *mem);
 synced_mem_status sm_lock_first(struct synced_mem *mem);
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
-void sm_end(struct sm_transaction *transaction, synced_mem_status status);
 void sm_publish_object(struct synced_mem *mem);
 void sm_publish_joined(struct synced_mem *mem);
 void sm_unlock_last(struct synced_mem *owner);
-void sm_retire_detached(struct sm_transaction *transaction);
 
 /* Releases a record that a call has kept while nothing was locked (piece.h), with no lock held. Makes the root
  * undivided again if it has no views. */
 void sm_release_kept(struct sm_record *record);
 
 /* The steps for a record without a transaction, in a call that gives up no copies. sm_state_of() notes the state, after
- * sm_drop_lost(). sm_restore_record() does what sm_end() does after a failure. */
+ * sm_drop_lost(). sm_restore_record() does what sm_leave() does after a failure. */
 struct sm_before sm_state_of(const struct sm_record *record);
 void sm_restore_record(struct sm_record *record, const struct sm_before *before);
 

@@ -64,13 +64,6 @@ static bool is_still_wanted(const struct synced_mem *mem, enum sm_side side, con
     return here && !sm_copy_of(sm_own_record(mem), side) && sm_copy_capacity(copy) >= sm_size(mem);
 }
 
-static void retire_copy_unlocked(struct synced_mem *mem, struct sm_copy *copy)
-{
-    sm_unlock_object(mem);
-    sm_copy_retire(copy);
-    sm_lock_object(mem);
-}
-
 synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     struct sm_copy *copy = NULL;
@@ -80,7 +73,9 @@ synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side 
     if (status != SYNCED_MEM_OK || !copy)
         return status != SYNCED_MEM_OK ? status : SM_AGAIN;
     if (!is_still_wanted(mem, side, copy)) {
-        retire_copy_unlocked(mem, copy);
+        sm_unlock_object(mem);
+        sm_copy_retire(copy);
+        sm_lock_object(mem);
         return SM_AGAIN;
     }
     sm_put_copy(sm_own_record(mem), side, copy);

@@ -100,13 +100,6 @@ void sm_view_end(struct synced_mem *view)
     sm_unlock_last(root);
 }
 
-/* Takes the memory of a view of 0 bytes, with the root's lock. */
-static void take_memory(struct synced_mem *view, struct sm_copy *own[SM_SIDES])
-{
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        own[side] = sm_take_copy(sm_own_record(view), side);
-}
-
 static bool drop_reference_unless_last(struct synced_mem *root)
 {
     unsigned references = atomic_load(&root->references);
@@ -124,8 +117,9 @@ bool sm_view_leave(struct synced_mem *view)
     const bool left = drop_reference_unless_last(root);
     if (left && locked && view->at.first)
         end_view(view, root);
-    else if (left && locked)
-        take_memory(view, own);
+    else if (left && locked) /* a view of 0 bytes has memory of its own */
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            own[side] = sm_take_copy(sm_own_record(view), side);
     if (locked)
         sm_unlock_last(root);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)

@@ -15,20 +15,20 @@ static struct {
 
 static struct sm_fence *take_idle_fence(int device)
 {
-    sm_lock(&pool.lock);
+    sm_lock_briefly(&pool.lock);
     struct sm_fence *const fence = pool.idle[device];
     if (fence)
         pool.idle[device] = fence->next;
-    sm_unlock(&pool.lock);
+    sm_unlock_brief(&pool.lock);
     return fence;
 }
 
 static void give_idle_fence(struct sm_fence *fence)
 {
-    sm_lock(&pool.lock);
+    sm_lock_briefly(&pool.lock);
     fence->next = pool.idle[fence->device];
     pool.idle[fence->device] = fence;
-    sm_unlock(&pool.lock);
+    sm_unlock_brief(&pool.lock);
 }
 
 static synced_mem_status create_fence(int device, struct sm_fence **out)
@@ -58,15 +58,6 @@ static void begin_fence(struct sm_fence *fence, uint64_t stream, struct sm_host_
     atomic_store_explicit(&fence->holders, 1, memory_order_relaxed);
 }
 
-static synced_mem_status take_fence(int device, uint64_t stream, struct sm_fence **out)
-{
-    struct sm_fence *fence = take_idle_fence(device);
-    SM_TRY(fence ? SYNCED_MEM_OK : create_fence(device, &fence));
-    begin_fence(fence, stream, NULL);
-    *out = fence;
-    return SYNCED_MEM_OK;
-}
-
 void sm_fence_begin_on_host(struct sm_fence *fence, uint64_t serial, struct sm_host_work *work)
 {
     fence->device = -1;
@@ -81,23 +72,25 @@ synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream hand
     return SYNCED_MEM_OK;
 }
 
+synced_mem_status sm_fence_open(int device, uint64_t serial, struct sm_host_work *work, struct sm_fence **out)
+{
+    struct sm_fence *fence = take_idle_fence(device);
+    if (!fence)
+        SM_TRY(create_fence(device, &fence));
+    begin_fence(fence, serial, work);
+    *out = fence;
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_fence_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_fence **out)
 {
     struct sm_fence *fence;
-    SM_TRY(take_fence(device, stream, &fence));
-    synced_mem_status status = sm_fence_queued(fence, handle);
+    SM_TRY(sm_fence_open(device, stream, NULL, &fence));
+    const synced_mem_status status = sm_fence_queued(fence, handle);
     if (status == SYNCED_MEM_OK)
         *out = fence;
     else
         give_idle_fence(fence);
-    return status;
-}
-
-synced_mem_status sm_fence_open(int device, uint64_t serial, struct sm_host_work *work, struct sm_fence **out)
-{
-    const synced_mem_status status = take_fence(device, serial, out);
-    if (status == SYNCED_MEM_OK)
-        (*out)->work = work;
     return status;
 }
 

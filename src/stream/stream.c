@@ -117,14 +117,13 @@ void sm_stream_drop(struct sm_stream *stream)
 {
     if (!stream || !has_counted_holders(stream))
         return;
-    struct bucket *const bucket = get_bucket(stream->handle, stream->thread);
-    const bool can_be_found = is_known_while_held(stream);
-    if (can_be_found)
+    struct bucket *const bucket = is_known_while_held(stream) ? get_bucket(stream->handle, stream->thread) : NULL;
+    if (bucket)
         sm_lock(&bucket->lock);
     const bool gone = atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) == 1;
-    if (can_be_found && gone)
+    if (bucket && gone)
         unlink_stream(bucket, stream);
-    if (can_be_found)
+    if (bucket)
         sm_unlock(&bucket->lock);
     if (gone)
         sm_stream_record_give(stream);
@@ -160,7 +159,7 @@ static void orphan_streams(void *thread)
     sm_unlock(&bucket->lock);
 }
 
-/* With the bucket locked. device: -1 finds a stream of any device. */
+/* With the bucket locked. Holds the stream. device: -1 finds a stream of any device. */
 static struct sm_stream *find_stream_in_bucket(const struct bucket *bucket, synced_mem_stream handle, uint64_t thread,
                                                int device)
 {
@@ -168,7 +167,7 @@ static struct sm_stream *find_stream_in_bucket(const struct bucket *bucket, sync
     while (stream &&
            (stream->handle != handle || stream->thread != thread || (device >= 0 && stream->device != device)))
         stream = stream->next;
-    return stream;
+    return stream ? sm_stream_hold(stream) : NULL;
 }
 
 /* Allocates the record with no lock held. If two threads first use a stream at once, one of them discards its
@@ -196,10 +195,10 @@ static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream han
     struct sm_stream *stream = find_stream_in_bucket(bucket, handle, thread, created ? -1 : device);
     if (!stream) {
         fresh->next = bucket->first;
-        bucket->first = stream = fresh;
+        bucket->first = stream = sm_stream_hold(fresh);
         fresh = NULL;
     }
-    *out = sm_stream_hold(stream);
+    *out = stream;
     sm_unlock(&bucket->lock);
     sm_stream_record_give(fresh);
     return SYNCED_MEM_OK;
@@ -210,8 +209,6 @@ static struct sm_stream *find_and_hold_stream(struct bucket *bucket, synced_mem_
 {
     sm_lock(&bucket->lock);
     struct sm_stream *const stream = find_stream_in_bucket(bucket, handle, thread, device);
-    if (stream)
-        sm_stream_hold(stream);
     sm_unlock(&bucket->lock);
     return stream;
 }
@@ -356,7 +353,7 @@ static void lock_stream(struct sm_stream *stream)
         sm_mutex_lock(&stream->lock);
 }
 
-static void unlock_stream(struct sm_stream *stream)
+void sm_stream_unlock(struct sm_stream *stream)
 {
     if (has_counted_holders(stream))
         sm_mutex_unlock(&stream->lock);
@@ -366,7 +363,7 @@ synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **
 {
     lock_stream(stream);
     const synced_mem_status status = record_use_end(stream, out);
-    unlock_stream(stream);
+    sm_stream_unlock(stream);
     return status;
 }
 
@@ -419,7 +416,7 @@ bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
                       sm_device_stream_query_capture(on->device, on->handle, &facts) == SYNCED_MEM_OK &&
                       !facts.capturing && !names_another_stream(on, facts.id) &&
                       (is_behind(stream, fence) || sm_stream_wait(on, fence) == SYNCED_MEM_OK);
-    unlock_stream(stream);
+    sm_stream_unlock(stream);
     return held;
 }
 
@@ -433,13 +430,8 @@ bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status)
     *status = known ? sm_device_stream_query_capture(stream->device, stream->handle, &facts) : SYNCED_MEM_OK;
     if (known && *status == SYNCED_MEM_OK && !facts.capturing && !names_another_stream(stream, facts.id))
         return true;
-    unlock_stream(stream);
+    sm_stream_unlock(stream);
     return false;
-}
-
-void sm_stream_unlock(struct sm_stream *stream)
-{
-    unlock_stream(stream);
 }
 
 static struct sm_stream *find_next_wanted_stream(struct bucket *bucket, bool (*wanted)(const struct sm_stream *, int),
@@ -507,7 +499,7 @@ synced_mem_status sm_stream_forget(synced_mem_stream handle)
     while (status == SYNCED_MEM_OK && (stream = find_and_hold_stream(bucket, handle, thread, -1)) != NULL) {
         lock_stream(stream);
         status = end_stream(bucket, stream);
-        unlock_stream(stream);
+        sm_stream_unlock(stream);
         sm_stream_drop(stream);
     }
     return status;

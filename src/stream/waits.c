@@ -6,12 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Without memory for more the fences that are there are enough to wait for. */
-static bool make_room(struct sm_waits *waits)
+/* Makes room for more fences. Without memory for more the fences that are there are enough to wait for. */
+static bool make_room(struct sm_waits *waits, size_t room)
 {
-    const size_t room = waits->many ? waits->room : SM_FEW_WAITS;
-    if (waits->count < room)
-        return true;
     struct sm_wait *const many = realloc(waits->many, 4 * room * sizeof *many);
     if (!many)
         return false;
@@ -27,11 +24,12 @@ synced_mem_status sm_waits_add_for(struct sm_waits *waits, struct sm_fence *fenc
     if (!fence)
         return SYNCED_MEM_OK;
     struct sm_wait *const list = waits->many ? waits->many : waits->few;
+    const size_t room = waits->many ? waits->room : SM_FEW_WAITS;
     const struct sm_wait *const last = waits->count > 0 ? &list[waits->count - 1] : NULL;
     if (last && last->fence == fence && last->purpose == purpose)
         return SM_AGAIN;
     list[waits->count++] = (struct sm_wait){.fence = sm_fence_hold(fence), .purpose = purpose};
-    waits->full = !make_room(waits);
+    waits->full = waits->count == room && !make_room(waits, room);
     return SM_AGAIN;
 }
 

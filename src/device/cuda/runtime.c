@@ -112,7 +112,7 @@ synced_mem_status sm_cuda_begin_calls(int device, bool relaxed, struct before *b
 }
 
 /* Tries twice to restore the device, as restore_capture_mode() does. */
-synced_mem_status sm_cuda_leave_device(int device, const struct before *before, synced_mem_status status)
+void sm_cuda_end_calls(int device, const struct before *before)
 {
     if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
         (void)cudaGetLastError();
@@ -120,7 +120,6 @@ synced_mem_status sm_cuda_leave_device(int device, const struct before *before, 
     }
     if (before->relaxed)
         restore_capture_mode(before);
-    return status;
 }
 
 /* ---- The machine ---- */
@@ -256,14 +255,10 @@ synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
     return leave_device(device, &before, check_code(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0));
 }
 
-static bool is_handle_of_created(synced_mem_stream stream)
-{
-    return stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
-}
-
 /* Queries the id only of a created stream, as no other stream's handle is used again. A query would end a capture.
  * For the legacy stream, while a blocking stream captures, the runtime returns cudaErrorStreamCaptureImplicit. */
-static synced_mem_status query_capture_here(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
+static synced_mem_status query_capture_here(int device, synced_mem_stream stream, bool is_created,
+                                            struct sm_stream_facts *facts)
 {
     enum cudaStreamCaptureStatus capture;
     const cudaError_t code = cudaStreamIsCapturing(stream, &capture);
@@ -274,7 +269,7 @@ static synced_mem_status query_capture_here(int device, synced_mem_stream stream
     facts->capturing = status == SYNCED_MEM_OK && capture != cudaStreamCaptureStatusNone;
 #if CUDART_VERSION >= 12000
     unsigned long long id = 0;
-    if (status == SYNCED_MEM_OK && !facts->capturing && is_handle_of_created(stream)) {
+    if (status == SYNCED_MEM_OK && !facts->capturing && is_created) {
         status = check_code(cudaStreamGetId(stream, &id), "cudaStreamGetId", device, 0);
         facts->id = id;
     }
@@ -286,10 +281,11 @@ static synced_mem_status query_capture_here(int device, synced_mem_stream stream
 synced_mem_status sm_device_stream_query_capture(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
     struct before before;
-    if (is_handle_of_created(stream))
-        return sm_process_lost_gpu() ? fail_forked() : query_capture_here(device, stream, facts);
+    const bool is_created = stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
+    if (is_created)
+        return sm_process_lost_gpu() ? fail_forked() : query_capture_here(device, stream, true, facts);
     SM_TRY(enter_device(device, &before));
-    return leave_device(device, &before, query_capture_here(device, stream, facts));
+    return leave_device(device, &before, query_capture_here(device, stream, false, facts));
 }
 
 /* Tries to record an event on the stream, for runtimes that can't report its device. An event can only be recorded on a

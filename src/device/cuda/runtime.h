@@ -42,8 +42,8 @@ struct before {
 
 /* Makes the device current. If relaxed, or if another one was current, relaxes the capture mode too. */
 synced_mem_status sm_cuda_begin_calls(int device, bool relaxed, struct before *before);
-/* Restores the state in *before and returns the given status. */
-synced_mem_status sm_cuda_leave_device(int device, const struct before *before, synced_mem_status status);
+/* Restores the state in *before. */
+void sm_cuda_end_calls(int device, const struct before *before);
 
 /* As sm_device_resolve(), but sm_device_in_use() does not change. */
 synced_mem_status sm_cuda_resolve(int wanted, int *device);
@@ -88,9 +88,12 @@ static inline synced_mem_status enter_device(int device, struct before *before)
     return sm_cuda_begin_calls(device, true, before);
 }
 
+/* Returns the given status. */
 static inline synced_mem_status leave_device(int device, const struct before *before, synced_mem_status status)
 {
-    return sm_cuda_leave_device(device, before, status);
+    if (before->device != device || before->relaxed)
+        sm_cuda_end_calls(device, before);
+    return status;
 }
 
 #endif
