@@ -37,7 +37,7 @@ struct sm_batch {
     /* Pageable memory of any size is staged: the call holds the lock of an object in parts, and another transfer may
      * block. */
     bool stages_all;
-    bool goes_on; /* the transfers are those of a push or pull: the host need not wait for their end */
+    bool is_async; /* the transfers are those of a push or pull: the host need not wait for their end */
     bool is_open; /* it may collect copies; set by sm_batch_begin() */
     size_t count;
     enum sm_direction direction;

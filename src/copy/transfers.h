@@ -1,7 +1,7 @@
 /*
  * The transfers of one call, in one direction and on one stream. The call queues them one after the other, each in the
- * next entry. Then it sends those that the batch has collected, and enters all with one event. A staged transfer is in
- * no entry, because it runs beside the stream; the call holds its fence until it has followed it.
+ * next place of a list. Then it sends those that the batch has collected, and enters all with one event. A staged
+ * transfer is not in the list, because it runs beside the stream; the call holds its fence until it has followed it.
  */
 #ifndef SM_TRANSFERS_H
 #define SM_TRANSFERS_H
@@ -15,11 +15,11 @@ struct sm_transfers {
     struct sm_batch batch;      /* the copies that go to the runtime in one call */
     struct sm_fence **arrivals; /* held: the targets' fences of the staged transfers */
     size_t staged;
-    size_t room; /* entries of each array */
+    size_t room; /* of each array */
 };
 
-/* The memory of one entry. */
-struct sm_transfers_entry {
+/* The memory of one transfer. */
+struct sm_transfers_row {
     struct sm_transfer transfer;
     struct sm_fence *arrival;
     void *to;
@@ -27,7 +27,7 @@ struct sm_transfers_entry {
     size_t size;
 };
 
-/* Lays the arrays out in a block of room entries. A batch of one entry collects nothing. Returns the first byte behind
+/* Lays the arrays out in a block of room rows. A batch of one transfer collects nothing. Returns the first byte behind
  * the arrays. */
 void *sm_transfers_lay_out(struct sm_transfers *transfers, void *block, size_t room);
 
@@ -36,17 +36,8 @@ static inline struct sm_transfer *sm_transfers_next(const struct sm_transfers *t
     return &transfers->list[transfers->queued];
 }
 
-/* Counts the next entry, which was queued to the target or begun as a staged transfer. */
-static inline void sm_transfers_add(struct sm_transfers *transfers, const struct sm_copy *target)
-{
-    if (sm_transfers_next(transfers)->staged)
-        transfers->arrivals[transfers->staged++] = sm_fence_hold(target->write);
-    else
-        transfers->queued++;
-}
-
-/* Sends the batch, and enters what is queued even if the runtime refuses the batch: it may run all the same. Nothing is
- * queued afterwards. Errors: as sm_batch_send() and sm_transfer_enter(). */
+/* Sends the batch, and enters what is queued even if the runtime refuses the batch: it may run all the same. The
+ * list is empty afterwards. Errors: as sm_batch_send() and sm_transfer_enter(). */
 synced_mem_status sm_transfers_enter(struct sm_transfers *transfers, struct sm_stream *stream);
 
 /* Enters what is queued without the batch, which is forgotten. New device memory of its targets thus comes after its

@@ -11,7 +11,6 @@
 #include "object/several.h"
 #include "object/shareable.h"
 #include "object/span.h"
-#include "object/user_allocator.h"
 
 #include <stdlib.h>
 
@@ -25,7 +24,7 @@ struct call {
     synced_mem_stream handle;
     struct sm_pairs common; /* stream: found in each round, since it may begin to capture while nothing is locked */
     struct sm_pair_list list;
-    struct sm_round round;        /* side: of the targets */
+    struct sm_round round;
     struct sm_range *names;       /* of the caller's objects; room */
     struct named_record *records; /* of the pairs, each once, ordered by address */
     size_t record_count;
@@ -37,7 +36,7 @@ struct call {
 
 /* The memory that the call needs for each pair. */
 struct row {
-    struct sm_transfers_entry entry;
+    struct sm_transfers_row row;
     struct named_record records[2];
     struct sm_range ranges[SM_RANGES_OF_PAIR];
 };
@@ -92,7 +91,7 @@ static void begin_records(struct call *call)
     call->record_count = count;
 }
 
-/* Ends the round, after all objects of the call have been published. */
+/* Ends the round: restores the records after a failure, and publishes all objects. */
 static void end_round(struct call *call, synced_mem_status status)
 {
     for (size_t i = 0; i < call->record_count && status != SYNCED_MEM_OK && status != SM_AGAIN; i++)
@@ -315,7 +314,7 @@ static synced_mem_status run_round(struct call *call)
     synced_mem_status status = run_locked_round(call);
     const bool was_complete = is_complete(call);
     end_round(call, status);
-    status = follow_arrivals(call, sm_round_wait(&call->round, status));
+    status = follow_arrivals(call, sm_round_wait(&call->round, call->common.side, status));
     sm_fence_drop(call->by_host.fence);
     if (status == SYNCED_MEM_OK && !was_complete && is_complete(call))
         enter_and_end_source_writes(call);
@@ -357,8 +356,7 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
 {
     struct row one;
     struct names of_one;
-    struct call call = {
-        .handle = handle, .common.side = side, .round.side = side, .list = {.to = to, .from = from, .count = count}};
+    struct call call = {.handle = handle, .common.side = side, .list = {.to = to, .from = from, .count = count}};
     if (count == 0)
         return SYNCED_MEM_OK;
     lay_out(&call, &one, 1);
@@ -366,7 +364,7 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
     if (count > 1 && !names)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
     const synced_mem_status status = run_rounds(&call, names ? names : &of_one);
-    *failed = call.round.failed;
+    *failed = call.round.failed || count > 1 ? call.round.failed : to[0];
     free(names);
     return status;
 }

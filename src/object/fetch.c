@@ -163,12 +163,14 @@ synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side s
         SM_TRY(sm_waits_add(waits, sm_inflight_blocker(from, false)));
     *staged = host && (sm_is_staged(host, sm_size_of(record), side == SM_GPU) ||
                        (batch && batch->stages_all && !host->pinned && sm_size_of(record) > 0));
+    /* A small push of pageable memory may synchronize the stream with the lock held, behind the work on the target. */
+    const unsigned purpose = side == SM_GPU && !from->pinned ? 0 : SM_UNTIL_QUEUED;
     if (!*staged)
-        return to ? sm_waits_add_for(waits, sm_inflight_queueing(to, true), SM_UNTIL_QUEUED) : SYNCED_MEM_OK;
+        return to ? sm_waits_add_for(waits, sm_inflight_queueing(to, true), purpose) : SYNCED_MEM_OK;
     if (to)
         SM_TRY(settle_and_wait(to, true, waits));
-    const bool goes_on = batch && batch->goes_on; /* it is a push's or a pull's */
-    return side == SM_CPU && !goes_on ? settle_and_wait(from, false, waits) : SYNCED_MEM_OK;
+    const bool is_async = batch && batch->is_async;
+    return side == SM_CPU && !is_async ? settle_and_wait(from, false, waits) : SYNCED_MEM_OK;
 }
 
 /* Records a fence on the stream of the pull for the work that the contents come after. The stream takes no part in the
@@ -186,7 +188,7 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
 {
     struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (transfer->direction == SM_D2H && transfer->batch && transfer->batch->goes_on)
+    if (transfer->direction == SM_D2H && transfer->batch && transfer->batch->is_async)
         status = record_source_fence(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)
         status = sm_transfer_order(transfer->to, internal);
@@ -244,8 +246,8 @@ static synced_mem_status move_shared_contents(struct sm_record *record, enum sm_
                                               struct sm_waits *waits)
 {
     struct sm_copy *const shared = sm_shared_copy(record);
-    SM_TRY(sm_waits_add(waits, side == SM_CPU ? sm_inflight_arrival_from_elsewhere(shared)
-                                              : sm_inflight_queueing(shared, false)));
+    SM_TRY(side == SM_CPU ? sm_waits_add(waits, sm_inflight_arrival_from_elsewhere(shared))
+                          : sm_waits_add_for(waits, sm_inflight_queueing(shared, false), SM_UNTIL_QUEUED));
     SM_TRY(sm_unified_move(record, side, stream));
     if (side == SM_CPU)
         sm_unified_arrive(shared, stream);

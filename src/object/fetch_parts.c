@@ -118,11 +118,10 @@ static void set_side_valid(struct sm_record *record, enum sm_side side)
     sm_set_head(record, sm_head(record) | sm_bit(side));
 }
 
-/* Queues each transfer that is ready, and collects the waits of the others. queued: gets the record of each queued
- * one. */
+/* Queues each transfer that is ready, and collects the waits of the others. records: gets that of each queued one. */
 static synced_mem_status queue_records(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                        struct sm_stream *stream, struct sm_transfers *transfers,
-                                       struct sm_record **queued, struct sm_waits *waits)
+                                       struct sm_record **records, struct sm_waits *waits)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
@@ -136,7 +135,7 @@ static synced_mem_status queue_records(struct synced_mem *mem, enum sm_side side
         if (status == SYNCED_MEM_OK && transfer->staged) {
             set_side_valid(each, side);
         } else if (status == SYNCED_MEM_OK) {
-            queued[transfers->queued++] = each;
+            records[transfers->queued++] = each;
         }
         status = sm_waits_go_on(waits, status);
     }
@@ -156,7 +155,7 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
                                       struct sm_stream *stream, struct sm_waits *waits)
 {
     struct row {
-        struct sm_transfers_entry entry;
+        struct sm_transfers_row row;
         struct sm_record *record;
     };
     struct sm_transfers transfers = {.batch.direction = side == SM_GPU ? SM_H2D : SM_D2H};

@@ -1,4 +1,4 @@
-/* The stream of a push or pull. */
+/* The stream of a push, pull or copy. */
 #ifndef SM_MOVE_STREAM_H
 #define SM_MOVE_STREAM_H
 

@@ -1,4 +1,4 @@
-/* Finds bytes that the objects of one call have in common. The call must not write them. */
+/* Finds bytes that the objects of one call have in common. It is an error if the call writes them. */
 #ifndef SM_OVERLAP_H
 #define SM_OVERLAP_H
 

@@ -7,7 +7,6 @@
 #include "object/fetch_parts.h"
 #include "object/mentions.h"
 #include "object/move_stream.h"
-#include "object/piece.h"
 #include "object/publish.h"
 #include "object/reclaim.h"
 #include "object/renew.h"
@@ -23,22 +22,22 @@
 struct call {
     struct synced_mem *const *mems; /* as given */
     size_t count;
+    enum sm_side side; /* of the targets */
     synced_mem_stream handle;
     struct sm_stream *stream; /* found in each round, since it may begin to capture while nothing is locked */
-    struct sm_round round;    /* side: of the targets */
+    struct sm_round round;
     struct sm_mentions mentions;
     struct sm_transfers transfers;
     void *block;                   /* the memory of the transfers if the caller's has too little room; else NULL */
     const struct sm_fence *polled; /* the fence that was polled last; never read */
     bool has_parts;                /* one of the owners is divided */
     bool keeps;                    /* the records are kept while nothing is locked */
-    bool is_moving;                /* all transfers are queued */
     bool goes_on;                  /* staged pulls go on by themselves after the call */
 };
 
 static bool is_pull(const struct call *call)
 {
-    return call->round.side == SM_CPU;
+    return call->side == SM_CPU;
 }
 
 /* ---- Records ---- */
@@ -59,14 +58,14 @@ static synced_mem_status list_records(struct call *call)
 {
     struct sm_mentions *const mentions = &call->mentions;
     struct sm_transfers *const transfers = &call->transfers;
-    SM_TRY(sm_mentions_list(mentions, call->mems, call->count, call->round.side));
+    SM_TRY(sm_mentions_list(mentions, call->mems, call->count, call->side));
     if (call->round.owners.count < call->count) /* only objects of one owner have records in common */
         sm_mentions_remove_repeated(mentions);
     call->has_parts = sm_owners_have_parts(&call->round.owners);
     transfers->batch.stages_all = call->round.owners.count > 1 && call->has_parts;
     if (mentions->count <= transfers->room)
         return SYNCED_MEM_OK;
-    void *const block = calloc(mentions->count, sizeof(struct sm_transfers_entry));
+    void *const block = calloc(mentions->count, sizeof(struct sm_transfers_row));
     if (!block)
         return fail_without_room(mentions->count);
     free(call->block);
@@ -91,7 +90,7 @@ static synced_mem_status begin_round(struct call *call)
  * before it has succeeded. */
 static void set_head(const struct call *call, struct sm_mention *mention)
 {
-    const enum sm_side side = call->round.side;
+    const enum sm_side side = call->side;
     struct sm_record *const record = mention->record;
     if (call->goes_on)
         sm_close_write(record);
@@ -113,7 +112,7 @@ static void leave_record(const struct call *call, struct sm_mention *mention, sy
     if (status != SYNCED_MEM_OK && status != SM_AGAIN) {
         const struct sm_before now = sm_state_of(mention->record);
         sm_restore_record(mention->record, &now);
-    } else if (call->is_moving) {
+    } else if (status == SYNCED_MEM_OK) {
         set_head(call, mention);
     }
     sm_publish(mention->record);
@@ -149,13 +148,16 @@ static void release_records(struct call *call)
  * records of a large call keeps its values in registers. */
 static __attribute__((noinline)) synced_mem_status queue_record_move(struct call *call, struct sm_record *record)
 {
-    const enum sm_side side = call->round.side;
+    const enum sm_side side = call->side;
     struct sm_transfers *const transfers = &call->transfers;
     if (sm_shared_copy(record))
         return sm_unified_move(record, side, call->stream);
-    SM_TRY(
-        sm_queue_move(record, side, call->stream, &transfers->batch, sm_transfers_next(transfers), &call->round.waits));
-    sm_transfers_add(transfers, sm_copy_of(record, side));
+    struct sm_transfer *const transfer = sm_transfers_next(transfers);
+    SM_TRY(sm_queue_move(record, side, call->stream, &transfers->batch, transfer, &call->round.waits));
+    if (transfer->staged)
+        transfers->arrivals[transfers->staged++] = sm_fence_hold(sm_copy_of(record, side)->write);
+    else
+        transfers->queued++;
     return SYNCED_MEM_OK;
 }
 
@@ -163,7 +165,7 @@ static __attribute__((noinline)) synced_mem_status queue_record_move(struct call
  * piece come to rest, and once for all pieces that have the same one. */
 static synced_mem_status follow_record(struct call *call, struct sm_record *record)
 {
-    struct sm_copy *const copy = sm_copy_of(record, call->round.side);
+    struct sm_copy *const copy = sm_copy_of(record, call->side);
     if (record->kind == SM_PIECE && copy->write && copy->write != call->polled)
         (void)sm_fence_pending(copy->write);
     call->polled = copy->write;
@@ -175,7 +177,7 @@ static synced_mem_status follow_record(struct call *call, struct sm_record *reco
 /* A SYNCED record whose copy is still queueing needs nothing: no stream can come after a staged pull. */
 static synced_mem_status move_any_record(struct call *call, struct sm_mention *mention)
 {
-    const enum sm_side side = call->round.side;
+    const enum sm_side side = call->side;
     struct sm_record *const record = mention->record;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !sm_inflight_queueing(sm_copy_of(record, side), false))
         return follow_record(call, record);
@@ -196,7 +198,7 @@ static synced_mem_status move_record(struct call *call, struct sm_mention *menti
         sm_note_object(mention->object);
         sm_note_record(mention->record);
     }
-    SM_TRY(sm_queue_direct_move(mention->record, call->round.side, call->stream, &transfers->batch,
+    SM_TRY(sm_queue_direct_move(mention->record, call->side, call->stream, &transfers->batch,
                                 sm_transfers_next(transfers)));
     transfers->queued++;
     return SYNCED_MEM_OK;
@@ -208,7 +210,7 @@ static synced_mem_status move_record(struct call *call, struct sm_mention *menti
  * SM_AGAIN: the owner gets its memory with nothing locked. */
 static synced_mem_status find_missing_memory(struct call *call, struct sm_mention *mention)
 {
-    const enum sm_side side = call->round.side;
+    const enum sm_side side = call->side;
     struct sm_record *const record = mention->record;
     const struct sm_copy *const copy = sm_copy_of(record, side);
     if (!sm_is_to_be_moved(record, side) || (copy && !copy->untracked && !copy->read_only))
@@ -228,7 +230,7 @@ static synced_mem_status find_missing_memory(struct call *call, struct sm_mentio
 /* Checks everything that can be checked before a transfer is queued. */
 static synced_mem_status check_objects(struct call *call)
 {
-    const enum sm_side side = call->round.side;
+    const enum sm_side side = call->side;
     for (size_t i = 0; i < call->count; i++) {
         call->round.failed = call->mems[i];
         if (i == call->mentions.refused)
@@ -264,19 +266,18 @@ static synced_mem_status move_all_records(struct call *call)
         return sm_transfers_enter_unsent(&call->transfers, call->stream, status);
     status = sm_transfers_enter(&call->transfers, call->stream);
     if (status != SYNCED_MEM_OK) {
-        call->round.failed = call->count == 1 ? call->mems[0] : NULL; /* it may be because of any of the objects */
+        call->round.failed = NULL; /* it may be because of any of the objects */
         return status;
     }
-    call->is_moving = true;
     call->goes_on = is_pull(call) && (call->transfers.staged == 0 || sm_staged_goes_on());
     return SYNCED_MEM_OK;
 }
 
-/* Finds what the host waits for before the record's transfer can be queued: another thread's push may still be queueing.
+/* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another thread's push may still be queueing.
  * The move of a single record finds its own wait before it queues anything, but not if both sides use one copy. */
 static synced_mem_status find_record_wait(struct call *call, struct sm_mention *mention)
 {
-    const enum sm_side side = call->round.side;
+    const enum sm_side side = call->side;
     struct sm_waits *const waits = &call->round.waits;
     struct sm_record *const record = mention->record;
     if (!sm_is_to_be_moved(record, side)) {
@@ -307,7 +308,7 @@ static synced_mem_status find_first_waits(struct call *call)
 static bool has_arrived(const struct call *call, const struct sm_mention *mention, const struct sm_record *record)
 {
     const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
-    return mention->moves && (sm_head(record) & sm_bit(call->round.side)) && gpu && gpu->writes == mention->writes;
+    return mention->moves && (sm_head(record) & sm_bit(call->side)) && gpu && gpu->writes == mention->writes;
 }
 
 /* If a part of a single object has failed, the others are taken back too. The head of a record that has more bytes by
@@ -342,23 +343,32 @@ static void reenter_records(const struct call *call, synced_mem_status status)
     sm_detail_set(&first);
 }
 
+/* Reopens the uses that earlier rounds have settled: a failed call leaves them open. */
+static synced_mem_status reopen_objects(const struct call *call, synced_mem_status status)
+{
+    for (size_t i = 0; i < call->count; i++)
+        sm_reopen_object(call->mems[i]);
+    return status;
+}
+
 static synced_mem_status run_rounds(struct call *call)
 {
-    for (;;) {
-        SM_TRY(begin_round(call));
-        synced_mem_status status = find_first_waits(call);
+    for (bool first = true;; first = false) {
+        synced_mem_status status = begin_round(call);
+        if (status != SYNCED_MEM_OK)
+            return first ? status : reopen_objects(call, status);
+        status = find_first_waits(call);
         if (status == SYNCED_MEM_OK)
             status = move_all_records(call);
         end_round(call, status);
-        const bool again = status == SM_AGAIN;
         const bool waits = call->round.waits.count > 0;
-        if (!again && !waits)
+        if (status != SM_AGAIN && !waits)
             return status;
-        status = sm_round_wait(&call->round, status);
+        status = sm_round_wait(&call->round, call->side, status);
         if (waits && status != SYNCED_MEM_OK)
             reenter_records(call, status);
-        if (!again || status != SYNCED_MEM_OK)
-            return status;
+        if (status != SYNCED_MEM_OK)
+            return waits ? status : reopen_objects(call, status);
         sm_transfers_drop_staged(&call->transfers, true); /* without copy threads nobody would work on them */
         release_records(call);
         sm_stream_drop(call->stream);
@@ -394,7 +404,7 @@ static synced_mem_status move_objects(struct call *call)
 
 /* The memory that the call needs for one object. */
 struct share {
-    struct sm_transfers_entry entry;
+    struct sm_transfers_row row;
     struct sm_mention mention;
     struct synced_mem *owner;
 };
@@ -405,9 +415,9 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
                                    synced_mem_stream handle, struct synced_mem **failed)
 {
     struct share one;
-    struct call call = {.mems = mems, .count = count, .handle = handle, .round.side = side};
+    struct call call = {.mems = mems, .count = count, .handle = handle, .side = side};
     call.transfers.batch.direction = side == SM_GPU ? SM_H2D : SM_D2H;
-    call.transfers.batch.goes_on = true;
+    call.transfers.batch.is_async = true;
     if (count == 0)
         return SYNCED_MEM_OK;
     struct share *const shares = count > 1 ? malloc(count * sizeof one) : &one;
@@ -417,7 +427,7 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     sm_mentions_begin(&call.mentions, mentions, count);
     call.round.owners.list = (struct synced_mem **)(void *)(mentions + count);
     const synced_mem_status status = move_objects(&call);
-    *failed = call.round.failed;
+    *failed = count == 1 ? mems[0] : call.round.failed;
     free(call.block);
     sm_mentions_end(&call.mentions);
     if (count > 1)

@@ -196,7 +196,7 @@ static synced_mem_status find_resize_wait(struct sm_transaction *transaction, si
             SM_TRY(sm_find_wait_of_borrowed(mem, side, waits));
     const struct sm_copy *const gpu = sm_copy_of(sm_own_record(mem), SM_GPU);
     if (growing && !sm_is_divided(mem) && (sm_head(sm_own_record(mem)) & sm_bit(SM_GPU)))
-        SM_TRY(sm_waits_add(waits, sm_inflight_unqueued(gpu, has_room(mem, SM_GPU, size))));
+        SM_TRY(sm_waits_add_for(waits, sm_inflight_unqueued(gpu, has_room(mem, SM_GPU, size)), SM_UNTIL_QUEUED));
     return growing && is_host_work(mem, size) ? find_side_wait(transaction, SM_CPU, true) : SYNCED_MEM_OK;
 }
 

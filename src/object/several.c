@@ -53,6 +53,7 @@ synced_mem_status sm_round_begin(struct sm_round *round)
 {
     const struct sm_owners *const owners = &round->owners;
     const unsigned generation = sm_process_generation();
+    round->failed = NULL;
     round->without = NULL;
     sm_process_enter();
     for (size_t i = 0; i < owners->count; i++) {
@@ -75,12 +76,15 @@ void sm_round_end(struct sm_round *round)
     unlock_owners(&round->owners, round->owners.count);
 }
 
-synced_mem_status sm_round_wait(struct sm_round *round, synced_mem_status status)
+synced_mem_status sm_round_wait(struct sm_round *round, enum sm_side side, synced_mem_status status)
 {
     bool over;
-    if (status == SM_AGAIN)
-        status = round->waits.count > 0 ? sm_waits_wait(&round->waits, &over)
-                                        : sm_obtain_alone(round->without, round->side, round->allocates);
+    if (status == SM_AGAIN && round->waits.count > 0) {
+        round->failed = NULL; /* the work may be any object's */
+        status = sm_waits_wait(&round->waits, &over);
+    } else if (status == SM_AGAIN) {
+        status = sm_obtain_alone(round->without, side, round->allocates);
+    }
     if (round->waits.count > 0)
         sm_waits_end(&round->waits);
     return status;

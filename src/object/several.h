@@ -30,7 +30,6 @@ bool sm_owners_have_parts(const struct sm_owners *owners);
 struct sm_round {
     struct sm_owners owners;
     struct synced_mem *failed; /* the object that a failure of the round is about; NULL: any of them */
-    enum sm_side side;         /* gets contents */
     /* What the round has found to wait for: work, or an owner whose memory is obtained with nothing locked (NULL: none),
      * usable in this stream's order. Host memory needs no stream. */
     struct sm_waits waits;
@@ -39,13 +38,13 @@ struct sm_round {
     struct sm_shared_ends ends;
 };
 
-/* Begins a round, without waits: takes the locks. On failure none is taken. Errors: as sm_lock_first(). */
+/* Begins a round, which must have no waits: takes the locks. On failure none is taken. Errors: as sm_lock_first(). */
 synced_mem_status sm_round_begin(struct sm_round *round);
 /* Ends it: releases the locks. The caller has published all records. */
 void sm_round_end(struct sm_round *round);
-/* Waits for what a round has found if its status is SM_AGAIN, and blocks. Returns OK: the call runs another round; or
- * the status, or why the wait failed. There are no waits afterwards. No lock may be held. */
-synced_mem_status sm_round_wait(struct sm_round *round, synced_mem_status status);
+/* If the round's status is SM_AGAIN, waits for what the round has found, and returns OK or why that failed; else returns
+ * the status. Blocks. There are no waits afterwards. side: of the memory to obtain. No lock may be held. */
+synced_mem_status sm_round_wait(struct sm_round *round, enum sm_side side, synced_mem_status status);
 
 /* Sorts an array. Arrays of objects that were created one after the other mostly are sorted already. */
 static inline void sm_sort_unless_sorted(void *array, size_t count, size_t size,
