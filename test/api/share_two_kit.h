@@ -18,8 +18,7 @@ static inline void open_two(void)
 
 static inline void release_two(void)
 {
-    OK(synced_mem_release(one));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(one, other);
 }
 
 /* Checks the contents in the other object, and releases both. */

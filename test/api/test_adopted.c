@@ -60,8 +60,6 @@ END_TEST
 /* A transfer of one object does not hold up the other's callback. */
 START_TEST(each_at_its_own_time)
 {
-    if (!gpu_expected())
-        return;
     struct storage storage = {.data = gpu_pinned_alloc(SIZE), .references = 2};
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const pushed = make(SIZE);
@@ -89,8 +87,6 @@ END_TEST
 /* Memory of both copies is adopted again, by the same object, while the first adoption is retired. */
 START_TEST(adopted_again_while_it_is_retired)
 {
-    if (!gpu_expected())
-        return;
     void *const host = gpu_pinned_alloc(SIZE);
     void *const device = gpu_alloc(0, SIZE);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -162,8 +158,7 @@ START_TEST(own_host_memory)
     synced_mem *const other = make(100);
     OK(synced_mem_set_cpu_data(other, own));
     ck_assert_ptr_eq(synced_mem_cpu_data(other), own);
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(other, mem);
     ck_assert_int_eq(handed_back, 0);
 }
 END_TEST
@@ -185,8 +180,6 @@ END_TEST
 
 START_TEST(own_device_memory)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_gpu(SIZE, 1);
     char *const own = synced_mem_mutable_gpu_data(mem);
     const struct facts before = facts_of(mem);
@@ -276,8 +269,6 @@ END_TEST
 START_TEST(adopted_without_end)
 {
     enum { ENDLESS = 100 };
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const host = gpu_pinned_alloc(SIZE);
     synced_mem *const mem = make(SIZE);
@@ -308,8 +299,6 @@ static void leave_alive(void *data, void *user, synced_mem_stream stream)
 
 START_TEST(an_object_made_in_the_shutdown)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const host = gpu_pinned_alloc(SIZE);
     synced_mem *const mem = make(SIZE);
@@ -332,17 +321,11 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("adopted");
     TCase *const tests = add_case(made, "adopted");
+    add_tests(tests, many_adopt_one, adopted_after_a_failure, released_by_a_callback, own_host_memory,
+              own_adopted_memory);
+    add_gpu_tests(tests, each_at_its_own_time, adopted_again_while_it_is_retired, adopted_without_end,
+                  an_object_made_in_the_shutdown, own_device_memory);
     tcase_add_loop_test(tests, two_adopt_one, 0, 2);
-    tcase_add_test(tests, each_at_its_own_time);
-    tcase_add_test(tests, adopted_again_while_it_is_retired);
-    tcase_add_test(tests, many_adopt_one);
-    tcase_add_test(tests, adopted_after_a_failure);
-    tcase_add_test(tests, released_by_a_callback);
     tcase_add_loop_test(tests, adopted_in_the_shutdown, 0, 4);
-    tcase_add_test(tests, adopted_without_end);
-    tcase_add_test(tests, an_object_made_in_the_shutdown);
-    tcase_add_test(tests, own_host_memory);
-    tcase_add_test(tests, own_adopted_memory);
-    tcase_add_test(tests, own_device_memory);
     return made;
 }

@@ -31,12 +31,6 @@ struct subject {
 };
 static struct subject to, from;
 
-static void *given(const void *data)
-{
-    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
-    return (void *)(uintptr_t)data;
-}
-
 static void begin(struct subject *subject, size_t size, synced_mem_head_kind head, unsigned pattern)
 {
     subject->mem = make_on(size, gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT);
@@ -156,8 +150,7 @@ static void check_cell(int kind, synced_mem_head_kind of_to, synced_mem_head_kin
     check_contents(&to, kind, stream);
     ck_assert(!is_in_parts(to.mem));
     check_contents(&from, kind, stream);
-    OK(synced_mem_release(to.mem));
-    OK(synced_mem_release(from.mem));
+    RELEASE_EACH(to.mem, from.mem);
     close_kind(kind, stream);
 }
 
@@ -182,8 +175,6 @@ END_TEST
 START_TEST(behind_a_kernel)
 {
     const int kind = _i % NONE;
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream, writer = open_stream(NON_BLOCKING);
     open_kind(kind, &stream);
     begin(&to, SIZE, GPU, 1);
@@ -200,8 +191,7 @@ START_TEST(behind_a_kernel)
     check_contents(&to, kind, stream);
     check_contents(&from, kind, stream);
     ck_assert_uint_eq(gpu_mismatches(true), 0);
-    OK(synced_mem_release(to.mem));
-    OK(synced_mem_release(from.mem));
+    RELEASE_EACH(to.mem, from.mem);
     close_kind(kind, stream);
     close_stream(writer);
 }
@@ -211,8 +201,6 @@ END_TEST
 START_TEST(beside_a_kernel)
 {
     const int kind = _i % STREAMS;
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream, writer = open_stream(NON_BLOCKING);
     open_kind(kind, &stream);
     begin(&to, SIZE, GPU, 1);
@@ -224,8 +212,7 @@ START_TEST(beside_a_kernel)
     memcpy(to.bytes + SIZE - N, from.bytes, N);
     check_contents(&to, kind, stream);
     ck_assert_uint_eq(gpu_mismatches(true), 0);
-    OK(synced_mem_release(to.mem));
-    OK(synced_mem_release(from.mem));
+    RELEASE_EACH(to.mem, from.mem);
     close_kind(kind, stream);
     close_stream(writer);
 }
@@ -249,8 +236,7 @@ START_TEST(one_after_another)
     check_contents(&to, kind, stream);
     check_contents(&from, kind, stream);
     ck_assert_uint_eq(gpu_mismatches(true), 0);
-    OK(synced_mem_release(to.mem));
-    OK(synced_mem_release(from.mem));
+    RELEASE_EACH(to.mem, from.mem);
     close_kind(kind, stream);
 }
 END_TEST
@@ -302,14 +288,12 @@ START_TEST(between_views)
     OK(synced_mem_copy(target, 0, from.mem, 500, 6000, stream)); /* of two heads, to a whole view */
     memcpy(to.bytes + 2000, from.bytes + 500, 6000);
     ck_assert_int_eq(synced_mem_head(target), gpu_expected() && kind != NONE ? GPU : CPU);
-    OK(synced_mem_release(target));
-    OK(synced_mem_release(source));
+    RELEASE_EACH(target, source);
     check_contents(&to, kind, stream);
     check_contents(&from, kind, stream);
     ck_assert(!is_in_parts(to.mem));
     ck_assert(!is_in_parts(from.mem));
-    OK(synced_mem_release(to.mem));
-    OK(synced_mem_release(from.mem));
+    RELEASE_EACH(to.mem, from.mem);
     close_kind(kind, stream);
     ck_assert_uint_eq(gpu_mismatches(true), 0);
 }
@@ -331,9 +315,7 @@ START_TEST(bytes_without_contents)
     memcpy(to.bytes + 6000, from.bytes + 1000, N);
     host_reads(&to);
     ck_assert_int_eq(synced_mem_head(to.mem), CPU);
-    OK(synced_mem_release(part));
-    OK(synced_mem_release(to.mem));
-    OK(synced_mem_release(from.mem));
+    RELEASE_EACH(part, to.mem, from.mem);
 }
 END_TEST
 
@@ -341,8 +323,6 @@ END_TEST
 START_TEST(beside_bytes_without_contents)
 {
     synced_mem *part;
-    if (!gpu_expected())
-        return;
     begin(&to, SIZE, UN, 1);
     begin(&from, N, _i ? SYN : GPU, 2);
     OK(synced_mem_view(&part, to.mem, 1000, 500, NULL));
@@ -354,8 +334,7 @@ START_TEST(beside_bytes_without_contents)
     ck_assert_int_eq(synced_mem_head(to.mem), CPU);
     OK(synced_mem_release(part));
     ck_assert(!is_in_parts(to.mem));
-    OK(synced_mem_release(to.mem));
-    OK(synced_mem_release(from.mem));
+    RELEASE_EACH(to.mem, from.mem);
 }
 END_TEST
 
@@ -387,8 +366,7 @@ START_TEST(unified)
         memcpy(to.bytes + 3001, from.bytes + 17, N);
         check_contents(&to, kind, stream);
         check_contents(&from, kind, stream);
-        OK(synced_mem_release(to.mem));
-        OK(synced_mem_release(from.mem));
+        RELEASE_EACH(to.mem, from.mem);
     }
     close_kind(kind, stream);
     ck_assert_uint_eq(gpu_mismatches(true), 0);
@@ -416,8 +394,7 @@ START_TEST(bad_input)
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_copy(to.mem, 1, from.mem, 1, SIZE_MAX, NULL));
     check_unchanged(to.mem, &before);
     host_reads(&to);
-    OK(synced_mem_release(to.mem));
-    OK(synced_mem_release(from.mem));
+    RELEASE_EACH(to.mem, from.mem);
 }
 END_TEST
 
@@ -431,8 +408,7 @@ START_TEST(names)
     SAYS("source");
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_copy(named_to, 0, named_to, 1, 2, NULL));
     SAYS("target");
-    OK(synced_mem_release(named_to));
-    OK(synced_mem_release(named_from));
+    RELEASE_EACH(named_to, named_from);
 }
 END_TEST
 
@@ -452,8 +428,7 @@ START_TEST(large)
     gpu_note_host_read(data, LARGE);
     ck_assert(pattern_is(data, LARGE - PART, 0));
     ck_assert(pattern_is(data + LARGE - PART, PART, 2));
-    OK(synced_mem_release(target));
-    OK(synced_mem_release(source));
+    RELEASE_EACH(target, source);
     close_kind(_i, stream);
 }
 END_TEST
@@ -477,8 +452,7 @@ START_TEST(between_devices)
     memcpy(to.bytes + 10, from.bytes + 20, N);
     host_reads(&to);
     host_reads(&from);
-    OK(synced_mem_release(to.mem));
-    OK(synced_mem_release(from.mem));
+    RELEASE_EACH(to.mem, from.mem);
     close_kind(_i, stream);
 }
 END_TEST
@@ -490,18 +464,16 @@ Suite *suite(void)
     tcase_set_timeout(cells, 120);
     tcase_add_loop_test(cells, cell, 0, STREAMS * HEADS * HEADS);
     TCase *const order = add_case(made, "order");
-    tcase_add_loop_test(order, behind_a_kernel, 0, NONE);
-    tcase_add_loop_test(order, beside_a_kernel, 0, STREAMS);
+    add_gpu_loop_test(order, behind_a_kernel, 0, NONE);
+    add_gpu_loop_test(order, beside_a_kernel, 0, STREAMS);
     tcase_add_loop_test(order, one_after_another, 0, STREAMS);
     TCase *const objects = add_case(made, "objects");
+    add_tests(objects, bytes_without_contents, bad_input, names);
     tcase_add_loop_test(objects, within_one_object, 0, STREAMS * HEADS);
     tcase_add_loop_test(objects, between_views, 0, STREAMS);
-    tcase_add_test(objects, bytes_without_contents);
-    tcase_add_loop_test(objects, beside_bytes_without_contents, 0, 2);
+    add_gpu_loop_test(objects, beside_bytes_without_contents, 0, 2);
     tcase_add_loop_test(objects, unified, 0, STREAMS * 9);
     tcase_add_loop_test(objects, large, 0, STREAMS);
     tcase_add_loop_test(objects, between_devices, 0, NONE);
-    tcase_add_test(objects, bad_input);
-    tcase_add_test(objects, names);
     return made;
 }

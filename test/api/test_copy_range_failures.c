@@ -2,15 +2,12 @@
  * Checks copies of ranges while each call of the runtime fails once, and without memory for records. The source and the
  * bytes beside the range lose nothing, no view is left, and the same call succeeds when it is repeated.
  */
+#include "failing_calls.h"
 #include "refused_memory.h"
-#include "fixture.h"
 
-#include "cudart_emu.h"
-
-#include <stdint.h>
 #include <string.h>
 
-enum { SIZE = 12000, N = 4001, HERE = 3001, THERE = 500, MOST = 200, STREAM_CHOICES = 3 };
+enum { SIZE = 12000, N = 4001, HERE = 3001, THERE = 500, STREAM_CHOICES = 3 };
 
 static struct {
     synced_mem *to, *from;
@@ -18,12 +15,6 @@ static struct {
     struct facts of_to, of_from;
     unsigned char old[SIZE], copied[SIZE], source[SIZE];
 } it;
-
-static void *given(const void *data)
-{
-    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
-    return (void *)(uintptr_t)data;
-}
 
 static synced_mem *make_in(unsigned char *memory, synced_mem_head_kind head, unsigned pattern)
 {
@@ -74,8 +65,7 @@ static void finish(void)
     ck_assert_uint_eq(stats_now().objects, 2);
     ck_assert(host_reads(it.to, it.copied, 0, SIZE));
     ck_assert(host_reads(it.from, it.source, 0, SIZE));
-    OK(synced_mem_release(it.to));
-    OK(synced_mem_release(it.from));
+    RELEASE_EACH(it.to, it.from);
     close_stream(it.own);
 }
 
@@ -88,48 +78,39 @@ static void check_range(void)
     ck_assert(lost || host_reads(it.to, it.old, HERE, N) || host_reads(it.to, it.copied, HERE, N));
 }
 
-/* Returns whether the failure happened. */
-static bool fails_at(int choice, unsigned nth, cudaError_t code)
+static void fail_once(int choice, struct failing *failing)
 {
     begin(choice);
-    const unsigned failures = emu_failures();
-    emu_fail("*", nth, code, false);
+    begin_failing(failing);
     const synced_mem_status status = synced_mem_copy(it.to, HERE, it.from, THERE, N, it.stream);
-    emu_fail_clear();
-    const bool happened = emu_failures() > failures;
-    ck_assert(happened || status == SYNCED_MEM_OK);
+    ck_assert(end_failing(failing) || status == SYNCED_MEM_OK);
     ck_assert_uint_eq(stats_now().objects, 2);
     ck_assert_int_eq(synced_mem_head(it.from), it.of_from.head);
-    if (status != SYNCED_MEM_OK && nth % 2)
+    if (status != SYNCED_MEM_OK && failing->nth % 2)
         check_range();
     ck_assert(host_reads(it.from, it.source, 0, SIZE));
     ck_assert(host_reads(it.to, it.old, 0, HERE));
     ck_assert(host_reads(it.to, it.old, HERE + N, SIZE - HERE - N));
     finish();
-    return happened;
 }
 
 START_TEST(each_call_fails)
 {
-    static const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation};
-    for (int kind = 0; kind < 2; kind++) {
-        unsigned nth = 1;
-        while (nth < MOST && fails_at(_i, nth, codes[kind]))
-            nth++;
-        ck_assert_uint_lt(nth, MOST);
-    }
+    const struct failing kinds[] = {each_call("*", cudaErrorUnknown), each_call("*", cudaErrorMemoryAllocation)};
+    for (int kind = 0; kind < 2; kind++)
+        for (struct failing failing = kinds[kind]; next_failure(&failing);)
+            fail_once(_i, &failing);
 }
 END_TEST
 
 START_TEST(no_memory_for_records)
 {
-    int nth = 1;
-    synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    for (; nth < MOST && status != SYNCED_MEM_OK; nth++) {
+    struct failing failing = each_refusal(false);
+    while (next_failure(&failing)) {
         begin(_i);
-        fail_in = nth;
-        status = synced_mem_copy(it.to, HERE, it.from, THERE, N, it.stream);
-        fail_in = 0;
+        begin_failing(&failing);
+        const synced_mem_status status = synced_mem_copy(it.to, HERE, it.from, THERE, N, it.stream);
+        ck_assert(end_failing(&failing) || status == SYNCED_MEM_OK);
         if (status != SYNCED_MEM_OK) {
             ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
             check_unchanged(it.from, &it.of_from);
@@ -139,8 +120,7 @@ START_TEST(no_memory_for_records)
         ck_assert_uint_eq(stats_now().objects, 2);
         finish();
     }
-    ck_assert_int_gt(nth, 3);
-    ck_assert_int_lt(nth, MOST);
+    ck_assert_uint_gt(failing.nth, 2);
 }
 END_TEST
 

@@ -241,17 +241,11 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("errors");
     TCase *const statuses = add_case(made, "statuses");
-    tcase_add_test(statuses, names_and_messages);
-    tcase_add_test(statuses, numbers_never_change);
+    add_tests(statuses, names_and_messages, numbers_never_change);
     TCase *const last = add_case(made, "last");
-    tcase_add_test(last, last_error);
-    tcase_add_test(last, only_published_failures);
-    tcase_add_test(last, details);
-    tcase_add_test(last, long_details);
-    tcase_add_test(last, details_of_memory);
-    tcase_add_test(last, errors_belong_to_threads);
+    add_tests(last, last_error, only_published_failures, details, long_details, details_of_memory,
+              errors_belong_to_threads);
     TCase *const handler = add_case(made, "handler");
-    tcase_add_test(handler, handler_is_called);
-    tcase_add_test(handler, handler_uses_the_library);
+    add_tests(handler, handler_is_called, handler_uses_the_library);
     return made;
 }

@@ -29,8 +29,6 @@ END_TEST
 START_TEST(memory_of_the_device)
 {
     struct sample sample;
-    if (!gpu_expected())
-        return;
     void *const data = _i == TENSOR_CUDA ? gpu_alloc(0, SIZE) : gpu_managed_alloc(0, SIZE);
     gpu_fill(data, SIZE, 1, NULL);
     make_sample(&sample, _i, data);
@@ -50,8 +48,6 @@ END_TEST
 START_TEST(page_locked_memory)
 {
     struct sample sample;
-    if (!gpu_expected())
-        return;
     void *const data = gpu_pinned_alloc(SIZE);
     pattern_write(data, SIZE, 1);
     make_sample(&sample, TENSOR_CUDA_HOST, data);
@@ -243,8 +239,7 @@ START_TEST(one_storage_twice)
     make_sample(&second, TENSOR_CPU, data);
     synced_mem *const one = import(&first), *const two = import(&second);
     ck_assert_ptr_eq(synced_mem_cpu_data(one), synced_mem_cpu_data(two));
-    OK(synced_mem_release(one));
-    OK(synced_mem_release(two));
+    RELEASE_EACH(one, two);
     OK(synced_mem_reap());
     ck_assert_int_eq(deleted, 2);
     free(data);
@@ -281,8 +276,6 @@ START_TEST(a_stream_that_fills_the_memory)
 {
     struct sample sample;
     synced_mem *mem;
-    if (!gpu_expected())
-        return;
     const synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const data = gpu_alloc(0, SIZE);
     gpu_delay(stream);
@@ -332,20 +325,14 @@ Suite *suite(void)
     Suite *const all = suite_create("DLPack, in");
     TCase *tcase = add_case(all, "adoption");
     tcase_add_loop_test(tcase, memory_of_the_host, 0, 2);
-    tcase_add_loop_test(tcase, memory_of_the_device, TENSOR_CUDA, TENSOR_CUDA + 1);
-    tcase_add_loop_test(tcase, memory_of_the_device, TENSOR_CUDA_MANAGED, TENSOR_CUDA_MANAGED + 1);
-    tcase_add_test(tcase, page_locked_memory);
-    tcase_add_test(tcase, unusual_tensors);
+    add_gpu_loop_test(tcase, memory_of_the_device, TENSOR_CUDA, TENSOR_CUDA + 1);
+    add_gpu_loop_test(tcase, memory_of_the_device, TENSOR_CUDA_MANAGED, TENSOR_CUDA_MANAGED + 1);
+    add_tests(tcase, unusual_tensors, every_type, options_of_the_object, no_elements, no_deleter, read_only,
+              one_storage_twice, there_and_back);
+    add_gpu_tests(tcase, page_locked_memory);
     tcase_add_loop_test(tcase, small_elements, 0, 2);
-    tcase_add_test(tcase, every_type);
-    tcase_add_test(tcase, options_of_the_object);
-    tcase_add_test(tcase, no_elements);
-    tcase_add_test(tcase, no_deleter);
-    tcase_add_test(tcase, read_only);
-    tcase_add_test(tcase, one_storage_twice);
-    tcase_add_test(tcase, there_and_back);
     tcase = add_case(all, "order");
-    tcase_add_test(tcase, a_stream_that_fills_the_memory);
     tcase_add_test(tcase, the_deleter_comes_last);
+    add_gpu_tests(tcase, a_stream_that_fills_the_memory);
     return all;
 }

@@ -212,8 +212,7 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("DLPack, refused");
     TCase *const tcase = add_case(all, "bad tensors");
+    add_tests(tcase, bad_arguments, refused_memory);
     tcase_add_loop_test(tcase, bad_tensors, 0, BAD);
-    tcase_add_test(tcase, bad_arguments);
-    tcase_add_test(tcase, refused_memory);
     return all;
 }

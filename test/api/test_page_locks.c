@@ -133,11 +133,10 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("page_locks");
     TCase *const late = add_case(made, "late shares");
+    tcase_add_test(late, a_query_fails_on_request);
     tcase_add_loop_test(late, a_late_share, 0, 2 * LATES);
     tcase_add_loop_test(late, a_late_share_for_a_pull, 0, LATES);
-    tcase_add_test(late, a_query_fails_on_request);
     TCase *const refused = add_case(made, "out of memory");
-    tcase_add_test(refused, reclaimed_on_request);
-    tcase_add_test(refused, no_memory_for_the_record);
+    add_tests(refused, reclaimed_on_request, no_memory_for_the_record);
     return made;
 }

@@ -62,9 +62,7 @@ static void transfer_whole(const struct parts *it, unsigned pattern)
 
 static void release_parts(const struct parts *it)
 {
-    OK(synced_mem_release(it->parts[0]));
-    OK(synced_mem_release(it->parts[1]));
-    OK(synced_mem_release(it->whole));
+    RELEASE_EACH(it->parts[0], it->parts[1], it->whole);
     ck_assert(!is_page_locked(it->host, it->size));
     close_stream(it->stream);
     free(it->host);
@@ -154,10 +152,9 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("page_locks_in_part");
     TCase *const parts = add_case(made, "page-locked in part");
+    add_tests(parts, in_parts_without_memory, in_parts_then_as_a_whole);
     tcase_add_loop_test(parts, in_parts, 0, 4 * LAYOUTS);
     tcase_add_loop_test(parts, in_parts_without_buffers, 0, 2 * LAYOUTS);
-    tcase_add_test(parts, in_parts_without_memory);
-    tcase_add_test(parts, in_parts_then_as_a_whole);
     TCase *const given_up = add_case_without_end(made, "memory that is given up");
     tcase_add_test(given_up, in_parts_and_the_wait_fails);
     return made;

@@ -71,8 +71,7 @@ START_TEST(filled_until_released)
     gpu_fill(device, SMALL, 3, stream);
     gpu_copy_to_host(host, device, SMALL, stream);
     OK(USE(mem, .cpu_data = host, .callback = _i ? count : NULL, .stream = stream, .flags = LOCK));
-    OK(synced_mem_release(a));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(a, mem);
     ck_assert(_i || gpu_stream_is_idle(stream));
     ck_assert(is_page_locked(host, SMALL) == (_i > 0));
     if (_i)
@@ -123,8 +122,7 @@ static void end_passing(const struct passers *it)
     OK(synced_mem_release(it->other));
     OK(synced_mem_reap());
     ck_assert(!is_page_locked(it->host, SMALL));
-    close_stream(it->streams[0]);
-    close_stream(it->streams[1]);
+    CLOSE_EACH(it->streams[0], it->streams[1]);
     free(it->host);
     ck_assert_int_eq(atomic_load(&unsound), 0);
 }
@@ -234,9 +232,7 @@ START_TEST(beside_an_unregistration)
     join(thread);
     ck_assert_int_eq(atomic_load(&handed_back), 1);
     ck_assert_int_eq(synced_mem_cpu_is_pinned(same), 0);
-    OK(synced_mem_release(borrows));
-    OK(synced_mem_release(same));
-    OK(synced_mem_release(large));
+    RELEASE_EACH(borrows, same, large);
     gpu_pinned_free(mine);
     end_passing(&it);
 }
@@ -309,9 +305,7 @@ START_TEST(shared_again_in_time)
     ck_assert_int_eq(synced_mem_cpu_is_pinned(b), 1);
     ck_assert_int_eq(synced_mem_cpu_is_pinned(overlaps), 1);
     ck_assert_ptr_nonnull(synced_mem_gpu_data(overlaps));
-    OK(synced_mem_release(b));
-    OK(synced_mem_release(request.mem));
-    OK(synced_mem_release(overlaps));
+    RELEASE_EACH(b, request.mem, overlaps);
     ck_assert(!is_page_locked(host, SMALL));
     ck_assert_int_eq(atomic_load(&unsound), 0);
     free(host);
@@ -324,11 +318,9 @@ Suite *suite(void)
     TCase *const filled = add_case(made, "filled by a stream");
     tcase_add_loop_test(filled, filled_until_released, 0, 2);
     TCase *const passing = add_case(made, "passing by");
-    tcase_add_loop_test(passing, passing_by, 0, 4);
     tcase_add_test(passing, passing_by_a_shared_one);
+    tcase_add_loop_test(passing, passing_by, 0, 4);
     TCase *const beside = add_case(made, "beside another thread");
-    tcase_add_test(beside, beside_an_unregistration);
-    tcase_add_test(beside, page_locked_while_it_is_unregistered);
-    tcase_add_test(beside, shared_again_in_time);
+    add_tests(beside, beside_an_unregistration, page_locked_while_it_is_unregistered, shared_again_in_time);
     return made;
 }

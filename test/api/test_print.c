@@ -141,8 +141,6 @@ END_TEST
 
 START_TEST(arriving_and_page_locked)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make(SIZE);
     void *const memory = gpu_pinned_alloc(SIZE);
@@ -212,8 +210,7 @@ START_TEST(all_objects)
     HAS("101 objects\n");
     HAS("'conv1.weight' at 0x");
     HAS("  10000 bytes (9.7 KiB), AT_CPU, no device yet\n");
-    for (int i = 0; i < MANY; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, MANY);
     all_text();
     ck_assert_uint_eq(titles(), 1);
     HAS("1 object\n");
@@ -300,8 +297,7 @@ START_TEST(alive_at_the_shutdown)
         if (i >= 3)
             SAYS(i == 3 ? " and 1 more" : " and 2 more");
     }
-    for (int i = 0; i < 5; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, 5);
     OK(synced_mem_shutdown());
 }
 END_TEST
@@ -325,8 +321,7 @@ START_TEST(largest_when_memory_is_short)
     }
     ck_assert_ptr_null(gpu ? synced_mem_overwrite_gpu_data(wanted) : synced_mem_overwrite_cpu_data(wanted));
     SAYS("largest objects there: 'a' of 97.6 KiB, 'b' of 48.8 KiB, 'd' of 3.9 KiB and 2 more");
-    for (int i = 0; i < 5; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, 5);
     OK(synced_mem_release(without));
     ck_assert_ptr_null(gpu ? synced_mem_overwrite_gpu_data(wanted) : synced_mem_overwrite_cpu_data(wanted));
     SAYS("largest objects there: none");
@@ -374,8 +369,6 @@ static void print_parents(const void *unused)
 
 START_TEST(in_a_forked_child)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_gpu(SIZE, 1);
     parents = mem;
     ck_assert(in_a_child(print_parents, NULL));
@@ -387,18 +380,9 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("print");
     TCase *const cases = add_case(all, "print");
-    tcase_add_test(cases, sizes);
-    tcase_add_test(cases, statistics);
-    tcase_add_test(cases, staging_from_which_size);
-    tcase_add_test(cases, objects);
-    tcase_add_test(cases, arriving_and_page_locked);
-    tcase_add_test(cases, placements);
-    tcase_add_test(cases, all_objects);
-    tcase_add_test(cases, objects_that_come_and_go);
-    tcase_add_test(cases, given_up_while_it_is_printed);
-    tcase_add_test(cases, alive_at_the_shutdown);
+    add_tests(cases, sizes, statistics, staging_from_which_size, objects, placements, all_objects,
+              objects_that_come_and_go, given_up_while_it_is_printed, alive_at_the_shutdown, nowhere_to_print);
+    add_gpu_tests(cases, arriving_and_page_locked, in_a_forked_child);
     tcase_add_loop_test(cases, largest_when_memory_is_short, 0, 2);
-    tcase_add_test(cases, nowhere_to_print);
-    tcase_add_test(cases, in_a_forked_child);
     return all;
 }

@@ -83,8 +83,7 @@ START_TEST(a_copy_to_the_device_takes_other_memory)
     ck_assert(device_is(data, SIZE, 1));
     OK(synced_mem_reap());
     ck_assert_int_eq(handed_back, _i);
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(from, mem);
     gpu_free(data);
 }
 END_TEST
@@ -207,10 +206,9 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("read-only memory of a device");
     TCase *const tcase = add_case(all, "writes");
+    add_tests(tcase, kernels_go_on_with_the_old_memory, no_pointer_to_write_is_published);
     tcase_add_loop_test(tcase, writes_on_the_device_take_other_memory, 0, 2 * WAYS_UP);
     tcase_add_loop_test(tcase, a_copy_to_the_device_takes_other_memory, 0, 2);
-    tcase_add_test(tcase, kernels_go_on_with_the_old_memory);
-    tcase_add_test(tcase, no_pointer_to_write_is_published);
     tcase_add_loop_test(tcase, device_memory_from_an_allocator, 0, 3);
     return all;
 }

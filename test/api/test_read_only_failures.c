@@ -1,5 +1,6 @@
 /* Checks calls that replace read-only memory while the runtime or the system refuses something, while a stream
  * captures, and beside other threads. The contents stay, and the memory is handed back once. */
+#include "calls.h"
 #include "failing_calloc.h"
 #include "failing_calls.h"
 #include "read_only_kit.h"
@@ -21,149 +22,67 @@ struct scene {
     unsigned before[PARTS]; /* the patterns of the parts, each at its place in the whole */
 };
 
-static bool returns(const void *data)
-{
-    return data != NULL;
-}
-
-static bool succeeds(synced_mem_status status)
-{
-    return status == SYNCED_MEM_OK;
-}
-
-static bool mutable_cpu(const struct scene *scene)
-{
-    return returns(synced_mem_mutable_cpu_data(scene->mem));
-}
-
-static bool overwrite_cpu(const struct scene *scene)
-{
-    return returns(synced_mem_overwrite_cpu_data(scene->mem));
-}
-
-static bool mutable_gpu(const struct scene *scene)
-{
-    return returns(synced_mem_mutable_gpu_data(scene->mem));
-}
-
-static bool overwrite_gpu(const struct scene *scene)
-{
-    return returns(synced_mem_overwrite_gpu_data(scene->mem));
-}
-
-static bool mutable_gpu_on(const struct scene *scene)
-{
-    return returns(synced_mem_mutable_gpu_data_on(scene->mem, scene->stream));
-}
-
-static bool overwrite_gpu_on(const struct scene *scene)
-{
-    return returns(synced_mem_overwrite_gpu_data_on(scene->mem, scene->stream));
-}
-
-static bool view_cpu(const struct scene *scene)
-{
-    return returns(synced_mem_mutable_cpu_data(scene->view));
-}
-
-static bool view_gpu(const struct scene *scene)
-{
-    return returns(synced_mem_mutable_gpu_data_on(scene->view, scene->stream));
-}
-
-static bool view_over_gpu(const struct scene *scene)
-{
-    return returns(synced_mem_overwrite_gpu_data(scene->view));
-}
-
-static bool read_cpu(const struct scene *scene)
-{
-    return returns(synced_mem_cpu_data(scene->mem));
-}
-
-static bool read_gpu(const struct scene *scene)
-{
-    return returns(synced_mem_gpu_data_on(scene->mem, scene->stream));
-}
-
-static bool push(const struct scene *scene)
-{
-    return succeeds(synced_mem_async_gpu_push(scene->mem, scene->stream));
-}
-
-static bool pull(const struct scene *scene)
-{
-    return succeeds(synced_mem_async_cpu_pull(scene->mem, scene->stream));
-}
-
-static bool copy_cpu(const struct scene *scene)
-{
-    return succeeds(synced_mem_cpu_copy(scene->mem, scene->from));
-}
-
-static bool copy_gpu(const struct scene *scene)
-{
-    return succeeds(synced_mem_async_gpu_copy(scene->mem, scene->from, scene->stream));
-}
-
-static bool release_cpu(const struct scene *scene)
-{
-    return succeeds(synced_mem_release_cpu_data(scene->mem));
-}
-
-static bool release_gpu(const struct scene *scene)
-{
-    return succeeds(synced_mem_release_gpu_data(scene->mem));
-}
-
-static bool larger(const struct scene *scene)
-{
-    return succeeds(synced_mem_resize(scene->mem, SIZE + 100));
-}
+enum { COPY_CPU = CALLS, COPY_GPU, GROW };
 
 enum { FRESH, STALE, STALE_PART, IN_PARTS };
 
-/* on_device: the read-only memory is the device's. state: before the call the memory is valid, stale, stale in one
- * part, or valid in an object with views. contents: those of the whole object after a success; -1: undefined; 0: as
- * before. */
+/* of_view: the call is on the view. on_device: the read-only memory is the device's. state: before the call the memory
+ * is valid, stale, stale in one part, or valid in an object with views. contents: those of the whole object after a
+ * success; -1: undefined; 0: as before. */
 static const struct {
     const char *name;
-    bool (*call)(const struct scene *scene);
+    int call;
+    bool of_view;
     bool on_device;
     int state;
     int contents;
 } calls[] = {
-    {"mutable cpu", mutable_cpu, false, FRESH, 0},
-    {"overwrite cpu", overwrite_cpu, false, FRESH, -1},
-    {"overwrite stale cpu", overwrite_cpu, false, STALE, -1},
-    {"mutable stale cpu", mutable_cpu, false, STALE, 0},
-    {"read stale cpu", read_cpu, false, STALE, 0},
-    {"pull", pull, false, STALE, 0},
-    {"copy cpu", copy_cpu, false, FRESH, 3},
-    {"release gpu", release_gpu, false, STALE, 0},
-    {"view cpu", view_cpu, false, IN_PARTS, 0},
-    {"view stale cpu", view_cpu, false, STALE_PART, 0},
-    {"read partly stale cpu", read_cpu, false, STALE_PART, 0},
-    {"pull of parts", pull, false, STALE_PART, 0},
-    {"release gpu of parts", release_gpu, false, STALE_PART, 0},
-    {"larger cpu", larger, false, FRESH, 0},
-    {"larger gpu", larger, true, FRESH, 0},
-    {"mutable gpu", mutable_gpu, true, FRESH, 0},
-    {"overwrite gpu", overwrite_gpu, true, FRESH, -1},
-    {"mutable gpu on", mutable_gpu_on, true, FRESH, 0},
-    {"overwrite gpu on", overwrite_gpu_on, true, FRESH, -1},
-    {"read stale gpu", read_gpu, true, STALE, 0},
-    {"push", push, true, STALE, 0},
-    {"copy gpu", copy_gpu, true, FRESH, 3},
-    {"release cpu", release_cpu, true, STALE, 0},
-    {"view gpu", view_gpu, true, IN_PARTS, 0},
-    {"view over gpu", view_over_gpu, true, STALE_PART, -1},
-    {"view stale gpu", view_gpu, true, STALE_PART, 0},
-    {"read partly stale gpu", read_gpu, true, STALE_PART, 0},
-    {"push of parts", push, true, STALE_PART, 0},
-    {"release cpu of parts", release_cpu, true, STALE_PART, 0},
+    {"mutable cpu", CPU_MUTABLE, false, false, FRESH, 0},
+    {"overwrite cpu", CPU_OVERWRITE, false, false, FRESH, -1},
+    {"overwrite stale cpu", CPU_OVERWRITE, false, false, STALE, -1},
+    {"mutable stale cpu", CPU_MUTABLE, false, false, STALE, 0},
+    {"read stale cpu", CPU_READ, false, false, STALE, 0},
+    {"pull", PULL, false, false, STALE, 0},
+    {"copy cpu", COPY_CPU, false, false, FRESH, 3},
+    {"release gpu", FREE_GPU, false, false, STALE, 0},
+    {"view cpu", CPU_MUTABLE, true, false, IN_PARTS, 0},
+    {"view stale cpu", CPU_MUTABLE, true, false, STALE_PART, 0},
+    {"read partly stale cpu", CPU_READ, false, false, STALE_PART, 0},
+    {"pull of parts", PULL, false, false, STALE_PART, 0},
+    {"release gpu of parts", FREE_GPU, false, false, STALE_PART, 0},
+    {"larger cpu", GROW, false, false, FRESH, 0},
+    {"larger gpu", GROW, false, true, FRESH, 0},
+    {"mutable gpu", GPU_MUTABLE, false, true, FRESH, 0},
+    {"overwrite gpu", GPU_OVERWRITE, false, true, FRESH, -1},
+    {"mutable gpu on", ON_MUTABLE, false, true, FRESH, 0},
+    {"overwrite gpu on", ON_OVERWRITE, false, true, FRESH, -1},
+    {"read stale gpu", ON_READ, false, true, STALE, 0},
+    {"push", PUSH, false, true, STALE, 0},
+    {"copy gpu", COPY_GPU, false, true, FRESH, 3},
+    {"release cpu", FREE_CPU, false, true, STALE, 0},
+    {"view gpu", ON_MUTABLE, true, true, IN_PARTS, 0},
+    {"view over gpu", GPU_OVERWRITE, true, true, STALE_PART, -1},
+    {"view stale gpu", ON_MUTABLE, true, true, STALE_PART, 0},
+    {"read partly stale gpu", ON_READ, false, true, STALE_PART, 0},
+    {"push of parts", PUSH, false, true, STALE_PART, 0},
+    {"release cpu of parts", FREE_CPU, false, true, STALE_PART, 0},
 };
 enum { COUNT = sizeof calls / sizeof calls[0] };
+
+static bool succeeds(const struct scene *scene, int which)
+{
+    synced_mem *const mem = calls[which].of_view ? scene->view : scene->mem;
+    switch (calls[which].call) {
+    case COPY_CPU:
+        return synced_mem_cpu_copy(mem, scene->from) == SYNCED_MEM_OK;
+    case COPY_GPU:
+        return synced_mem_async_gpu_copy(mem, scene->from, scene->stream) == SYNCED_MEM_OK;
+    case GROW:
+        return synced_mem_resize(mem, SIZE + 100) == SYNCED_MEM_OK;
+    default:
+        return make_call(mem, calls[which].call, scene->stream) == SYNCED_MEM_OK;
+    }
+}
 
 static void write_elsewhere(synced_mem *mem, bool on_device, size_t offset)
 {
@@ -267,8 +186,7 @@ static void end_scene(struct scene *scene, bool adopted)
     ck_assert_int_le(handed_back, adopted);
     if (scene->view)
         OK(synced_mem_release(scene->view));
-    OK(synced_mem_release(scene->mem));
-    OK(synced_mem_release(scene->from));
+    RELEASE_EACH(scene->mem, scene->from);
     close_stream(scene->stream);
     gpu_sync_device(0);
     OK(synced_mem_reap());
@@ -287,7 +205,7 @@ static void fail_once(int which, bool adopted, bool allocated, struct failing *f
     set_scene(&scene, which, adopted, allocated);
     const synced_mem_head_kind head = synced_mem_head(scene.mem);
     begin_failing(failing);
-    const bool done = calls[which].call(&scene);
+    const bool done = succeeds(&scene, which);
     ck_assert_msg(end_failing(failing) || done, "%s: %s", calls[which].name, synced_mem_last_error_message());
     if (!done)
         ck_assert_int_eq(synced_mem_head(scene.mem), head);
@@ -443,8 +361,7 @@ START_TEST(cut_while_it_is_copied)
         OK(synced_mem_release(cuts[--cut_count]));
     cut_count = CUTS;
     ck_assert(host_is(synced_mem_cpu_data(shared), SIZE, 1));
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(shared));
+    RELEASE_EACH(view, shared);
     unmap_file(file, SIZE, 1);
 }
 END_TEST
@@ -479,8 +396,7 @@ START_TEST(threads_replace_the_memory_once)
     for (size_t i = 0; i < SIZE; i++)
         ck_assert_uint_eq(data[i], (unsigned char)(pattern_byte(i, 1) + (i % PART == 0 && i / PART < THREADS ? 1 : 0)));
     check_renewed(mem, file, true);
-    for (int i = 0; i < THREADS; i++)
-        OK(synced_mem_release(views[i]));
+    release_all(views, THREADS);
     unmap_file(file, SIZE, 1);
     OK(synced_mem_release(mem));
 }
@@ -565,8 +481,7 @@ START_TEST(threads_replace_what_is_handed_in)
     for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     ck_assert_int_eq(unsound, 0);
-    for (int i = 0; i < THREADS; i++)
-        OK(synced_mem_release(views[i]));
+    release_all(views, THREADS);
     OK(synced_mem_release(mem));
     gpu_sync_device(0);
     OK(synced_mem_reap());
@@ -588,9 +503,7 @@ Suite *suite(void)
     tcase = add_case(all, "captures");
     tcase_add_test(tcase, a_capture_goes_on);
     tcase = add_case(all, "meanwhile");
+    add_tests(tcase, cut_while_it_is_copied, threads_replace_the_memory_once, threads_replace_what_is_handed_in);
     tcase_add_loop_test(tcase, other_memory_is_handed_in_meanwhile, 0, 2);
-    tcase_add_test(tcase, cut_while_it_is_copied);
-    tcase_add_test(tcase, threads_replace_the_memory_once);
-    tcase_add_test(tcase, threads_replace_what_is_handed_in);
     return all;
 }

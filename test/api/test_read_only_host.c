@@ -117,8 +117,6 @@ START_TEST(a_transfer_takes_other_memory)
     const int way = _i / 2;
     const bool adopted = _i % 2;
     const size_t size = way == LARGE_READ || way == LARGE_PULL ? 3 << 20 : SIZE;
-    if (!gpu_expected())
-        return;
     void *const file = map_file(size, 1);
     synced_mem *const mem = make_of_file(file, size, adopted);
     const synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -157,8 +155,7 @@ START_TEST(a_copy_to_the_host_takes_other_memory)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     check_renewed(mem, file, _i);
     unmap_file(file, SIZE, 1);
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(from, mem);
 }
 END_TEST
 
@@ -215,8 +212,6 @@ END_TEST
 /* The device has room for the new size, the file too. Its contents are on both sides. */
 START_TEST(a_larger_size_keeps_the_side_with_room)
 {
-    if (!gpu_expected())
-        return;
     void *const file = map_file(SIZE, 1);
     synced_mem *const mem = make_of_file(file, SIZE, _i);
     ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
@@ -237,8 +232,6 @@ END_TEST
 /* Borrowed memory is the caller's again when the call returns, also if a push still read it. */
 START_TEST(borrowed_memory_has_been_read)
 {
-    if (!gpu_expected())
-        return;
     void *const data = gpu_pinned_alloc(SIZE);
     pattern_write(data, SIZE, 1);
     synced_mem *const mem = make_on(SIZE, 0);
@@ -259,8 +252,6 @@ END_TEST
 /* A stream still fills the memory. */
 START_TEST(contents_that_are_arriving)
 {
-    if (!gpu_expected())
-        return;
     void *const data = gpu_pinned_alloc(SIZE);
     const synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_on(SIZE, 0);
@@ -332,16 +323,13 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("read-only memory of the host");
     TCase *tcase = add_case(all, "handing in");
-    tcase_add_test(tcase, reading_keeps_the_memory);
-    tcase_add_test(tcase, unknown_flags);
-    tcase_add_test(tcase, page_locked_file);
+    add_tests(tcase, reading_keeps_the_memory, unknown_flags, page_locked_file);
     tcase = add_case(all, "accesses");
+    add_gpu_tests(tcase, borrowed_memory_has_been_read, contents_that_are_arriving);
     tcase_add_loop_test(tcase, a_mutable_access_keeps_the_contents, 0, 2);
     tcase_add_loop_test(tcase, an_overwrite_takes_other_memory, 0, 2);
     tcase_add_loop_test(tcase, zeros_take_other_memory, 0, 2);
-    tcase_add_loop_test(tcase, a_transfer_takes_other_memory, 0, 2 * WAYS_DOWN);
-    tcase_add_test(tcase, borrowed_memory_has_been_read);
-    tcase_add_test(tcase, contents_that_are_arriving);
+    add_gpu_loop_test(tcase, a_transfer_takes_other_memory, 0, 2 * WAYS_DOWN);
     tcase_add_loop_test(tcase, memory_from_an_allocator, 0, 3);
     tcase = add_case(all, "copies");
     tcase_add_loop_test(tcase, a_copy_to_the_host_takes_other_memory, 0, 2);
@@ -349,6 +337,6 @@ Suite *suite(void)
     tcase = add_case(all, "sizes");
     tcase_add_loop_test(tcase, a_larger_size_takes_other_memory, 0, 2);
     tcase_add_loop_test(tcase, a_larger_size_without_contents, 0, 2);
-    tcase_add_loop_test(tcase, a_larger_size_keeps_the_side_with_room, 0, 2);
+    add_gpu_loop_test(tcase, a_larger_size_keeps_the_side_with_room, 0, 2);
     return all;
 }

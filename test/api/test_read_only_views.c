@@ -35,9 +35,7 @@ START_TEST(a_view_writes_other_memory)
     check_renewed(mem, file, _i % 2);
     ck_assert_mem_eq(synced_mem_cpu_data(mem), expected, SIZE);
     unmap_file(file, SIZE, 1);
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(view, other, mem);
 }
 END_TEST
 
@@ -47,8 +45,6 @@ enum { VIEW_READ, VIEW_PULL, VIEW_COPY, VIEW_RELEASE, VIEW_WAYS };
 START_TEST(a_transfer_of_a_view_takes_other_memory)
 {
     const int way = _i / 2;
-    if (!gpu_expected())
-        return;
     void *const file = map_file(SIZE, 1);
     synced_mem *const mem = make_of_file(file, SIZE, _i % 2);
     synced_mem *const view = view_of(mem, PART, PART);
@@ -72,8 +68,7 @@ START_TEST(a_transfer_of_a_view_takes_other_memory)
     ck_assert_mem_eq(synced_mem_cpu_data(mem), expected, SIZE);
     check_renewed(mem, file, _i % 2);
     unmap_file(file, SIZE, 1);
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(view, mem);
 }
 END_TEST
 
@@ -81,8 +76,6 @@ END_TEST
 START_TEST(a_view_writes_other_device_memory)
 {
     const bool adopted = _i % 2;
-    if (!gpu_expected())
-        return;
     void *const data = read_only_device(SIZE, 1);
     synced_mem *const mem = make_of_device(data, SIZE, adopted);
     synced_mem *const view = view_of(mem, PART, PART);
@@ -108,9 +101,7 @@ START_TEST(a_view_writes_other_device_memory)
     close_stream(stream);
     OK(synced_mem_reap());
     ck_assert_int_eq(handed_back, adopted);
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(view, other, mem);
     gpu_free(data);
 }
 END_TEST
@@ -118,8 +109,6 @@ END_TEST
 /* The object stays in parts, of which some are AT_GPU. */
 START_TEST(a_resize_of_an_object_in_parts)
 {
-    if (!gpu_expected())
-        return;
     void *const file = map_file(SIZE, 1);
     synced_mem *const mem = make_of_file(file, SIZE, _i);
     synced_mem *const view = view_of(mem, PART, PART);
@@ -141,8 +130,8 @@ Suite *suite(void)
     Suite *const all = suite_create("views of read-only memory");
     TCase *const tcase = add_case(all, "views");
     tcase_add_loop_test(tcase, a_view_writes_other_memory, 0, 4);
-    tcase_add_loop_test(tcase, a_transfer_of_a_view_takes_other_memory, 0, 2 * VIEW_WAYS);
-    tcase_add_loop_test(tcase, a_view_writes_other_device_memory, 0, 6);
-    tcase_add_loop_test(tcase, a_resize_of_an_object_in_parts, 0, 2);
+    add_gpu_loop_test(tcase, a_transfer_of_a_view_takes_other_memory, 0, 2 * VIEW_WAYS);
+    add_gpu_loop_test(tcase, a_view_writes_other_device_memory, 0, 6);
+    add_gpu_loop_test(tcase, a_resize_of_an_object_in_parts, 0, 2);
     return all;
 }

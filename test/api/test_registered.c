@@ -33,8 +33,6 @@ static void never(void *data, void *user, synced_mem_stream stream)
 
 START_TEST(a_device_is_not_the_host)
 {
-    if (!gpu_expected())
-        return;
     char *const device = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_at_cpu(SIZE, 4);
     use_a_device();
@@ -85,8 +83,6 @@ END_TEST
 /* Managed memory serves either side. */
 START_TEST(managed_memory_as_host_memory)
 {
-    if (!gpu_expected())
-        return;
     void *const managed = gpu_managed_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
     host_fill(managed, SIZE, 1);
@@ -111,8 +107,6 @@ START_TEST(page_locked_in_part)
         size_t begin, end;
         int pinned;
     } parts[] = {{0, SIZE, 1}, {0, SIZE - 1, 0}, {1, SIZE, 0}, {0, 4 * PAGE, 1}, {SIZE, 2 * SIZE, 0}};
-    if (!gpu_expected())
-        return;
     char *const host = host_memory(1);
     synced_mem *const mem = make(SIZE);
     use_a_device();
@@ -153,8 +147,6 @@ END_TEST
 /* The memory is handed in before a device is in use. */
 START_TEST(is_pinned_later)
 {
-    if (!gpu_expected())
-        return;
     void *const mine = gpu_pinned_alloc(SIZE);
     synced_mem *const mem = make(SIZE);
     OK(synced_mem_set_cpu_data(mem, mine));
@@ -169,8 +161,6 @@ END_TEST
 /* One stream fills the memory and another reads it. The host waits for neither. */
 START_TEST(the_host_does_not_wait)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream filling = open_stream(NON_BLOCKING);
     synced_mem_stream reader = open_stream(NON_BLOCKING);
     void *const host = _i % 2 ? (void *)host_memory(0) : gpu_pinned_alloc(SIZE);
@@ -190,8 +180,7 @@ START_TEST(the_host_does_not_wait)
     gpu_stream_sync(reader);
     ck_assert(device_is(seen, SIZE, 1));
     OK(synced_mem_release(mem));
-    close_stream(filling);
-    close_stream(reader);
+    CLOSE_EACH(filling, reader);
     gpu_free(seen);
     if (_i % 2)
         gpu_unregister(host);
@@ -205,8 +194,6 @@ END_TEST
 /* The memory is page-locked when it is handed in, and is not later. */
 START_TEST(no_longer_page_locked)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream filling = open_stream(NON_BLOCKING);
     char *const host = host_memory(0);
     synced_mem *const mem = make(SIZE);
@@ -231,8 +218,6 @@ END_TEST
 /* Memory that was found pageable counts as pageable until it is handed in again. */
 START_TEST(page_locked_too_late)
 {
-    if (!gpu_expected())
-        return;
     char *const host = host_memory(1);
     synced_mem *const mem = make(SIZE);
     use_a_device();
@@ -289,8 +274,6 @@ END_TEST
 
 START_TEST(within_its_size_it_stays)
 {
-    if (!gpu_expected())
-        return;
     char *const host = host_memory(1);
     synced_mem *const mem = make(SIZE);
     OK(USE(mem, .cpu_data = host, .flags = LOCK));
@@ -310,8 +293,6 @@ END_TEST
 /* Two objects whose memory shares a page are page-locked and released independently. */
 START_TEST(neighbours)
 {
-    if (!gpu_expected())
-        return;
     char *const host = host_memory(1);
     synced_mem *const first = make(SIZE);
     synced_mem *const second = make(PAGE);
@@ -342,8 +323,6 @@ static void check_it_is_mine(void *data, void *user, synced_mem_stream stream)
 START_TEST(adopted)
 {
     size_t size = SIZE;
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     char *const host = host_memory(1);
     synced_mem *const mem = make(SIZE);
@@ -375,8 +354,6 @@ static void ignore(void *data, void *user, synced_mem_stream stream)
  * the lock. One object's callback may come while the other goes on. */
 START_TEST(adopted_by_two)
 {
-    if (!gpu_expected())
-        return;
     char *const host = host_memory(1);
     synced_mem *const mems[] = {make(SIZE), make(SIZE)};
     OK(USE(mems[0], .cpu_data = host, .callback = ignore, .flags = LOCK));
@@ -397,8 +374,6 @@ END_TEST
 /* Memory of both sides is handed in, in the order of a stream. Neither the call nor a push waits for the stream. */
 START_TEST(with_all_else)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream filling = open_stream(NON_BLOCKING);
     char *const host = host_memory(1);
     void *const device = gpu_alloc(0, SIZE);
@@ -430,8 +405,6 @@ END_TEST
 /* A call that fails undoes its page lock. */
 START_TEST(undone_by_a_failure)
 {
-    if (!gpu_expected())
-        return;
     char *const host = host_memory(1);
     synced_mem *const mem = make_at_cpu(SIZE, 4);
     const struct facts before = facts_of(mem);
@@ -450,8 +423,6 @@ END_TEST
 /* The page lock stays until the last borrower releases the memory, whether that one requested it or not. */
 START_TEST(shared)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     char *const host = host_memory(1);
     synced_mem *const first = make(SIZE);
@@ -475,8 +446,6 @@ END_TEST
 /* The object releases the memory that it borrows once more. */
 START_TEST(once_more)
 {
-    if (!gpu_expected())
-        return;
     char *const host = host_memory(1);
     synced_mem *const mem = make(SIZE);
     use_a_device();
@@ -495,8 +464,6 @@ END_TEST
 /* Memory that the caller has page-locked stays page-locked. */
 START_TEST(the_callers_own)
 {
-    if (!gpu_expected())
-        return;
     char *const host = _i ? gpu_pinned_alloc(SIZE) : (void *)host_memory(1);
     synced_mem *const mem = make(SIZE);
     if (!_i)
@@ -551,28 +518,22 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("registered");
     TCase *const apart = add_case(made, "told apart");
-    tcase_add_test(apart, a_device_is_not_the_host);
     tcase_add_test(apart, nothing_is_started);
-    tcase_add_test(apart, managed_memory_as_host_memory);
+    add_gpu_tests(apart, a_device_is_not_the_host, managed_memory_as_host_memory);
     TCase *const callers = add_case(made, "page-locked by the caller");
-    tcase_add_loop_test(callers, page_locked_in_part, 0, PARTS);
     tcase_add_test(callers, is_pinned);
-    tcase_add_test(callers, is_pinned_later);
-    tcase_add_loop_test(callers, the_host_does_not_wait, 0, 4);
-    tcase_add_test(callers, no_longer_page_locked);
-    tcase_add_test(callers, page_locked_too_late);
+    add_gpu_tests(callers, is_pinned_later, no_longer_page_locked, page_locked_too_late);
+    add_gpu_loop_test(callers, page_locked_in_part, 0, PARTS);
+    add_gpu_loop_test(callers, the_host_does_not_wait, 0, 4);
     TCase *const requested = add_case(made, "page-locked on request");
+    add_tests(requested, refused, nothing_to_page_lock);
+    add_gpu_tests(requested, within_its_size_it_stays, neighbours, undone_by_a_failure);
     tcase_add_loop_test(requested, on_request, 0, 3);
-    tcase_add_test(requested, within_its_size_it_stays);
-    tcase_add_test(requested, neighbours);
-    tcase_add_loop_test(requested, adopted, 0, 2);
-    tcase_add_loop_test(requested, adopted_by_two, 0, 2);
-    tcase_add_loop_test(requested, with_all_else, 0, 2);
-    tcase_add_test(requested, undone_by_a_failure);
-    tcase_add_loop_test(requested, shared, 0, 2);
-    tcase_add_loop_test(requested, once_more, 0, 2);
-    tcase_add_loop_test(requested, the_callers_own, 0, 2);
-    tcase_add_test(requested, refused);
-    tcase_add_test(requested, nothing_to_page_lock);
+    add_gpu_loop_test(requested, adopted, 0, 2);
+    add_gpu_loop_test(requested, adopted_by_two, 0, 2);
+    add_gpu_loop_test(requested, with_all_else, 0, 2);
+    add_gpu_loop_test(requested, shared, 0, 2);
+    add_gpu_loop_test(requested, once_more, 0, 2);
+    add_gpu_loop_test(requested, the_callers_own, 0, 2);
     return made;
 }

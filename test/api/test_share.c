@@ -15,8 +15,7 @@ static void open_two(void)
 
 static void release_two(void)
 {
-    OK(synced_mem_release(one));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(one, other);
 }
 
 /* ---- Turns ---- */
@@ -237,8 +236,7 @@ START_TEST(wrong_arguments)
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_share(ordinary, 0, 0));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_begin_turn(ordinary, CPU, READ, 0));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_end_turn(ordinary));
-    OK(synced_mem_release(ordinary));
-    OK(synced_mem_release(one));
+    RELEASE_EACH(ordinary, one);
 }
 END_TEST
 
@@ -295,11 +293,9 @@ START_TEST(views_of_one_process)
     }
     OK(synced_mem_release(one)); /* the views keep it */
     FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_turn(other, CPU, READ, 0));
-    OK(synced_mem_release(first));
-    OK(synced_mem_release(last));
+    RELEASE_EACH(first, last);
     OK(synced_mem_begin_turn(other, CPU, READ, 0));
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(seen));
+    RELEASE_EACH(other, seen);
 }
 END_TEST
 
@@ -356,8 +352,6 @@ END_TEST
 /* Contents go back and forth between the sides of both objects. */
 START_TEST(contents_on_the_device)
 {
-    if (!gpu_expected())
-        return;
     open_two();
     ck_assert_int_eq(synced_mem_gpu_source(one), SYNCED_MEM_SOURCE_SHAREABLE);
     gpu_fill(synced_mem_overwrite_gpu_data(one), BYTES, 1, NULL);
@@ -388,8 +382,6 @@ END_TEST
 /* Handing over waits for the streams that were given a pointer. */
 START_TEST(work_on_streams_ends_before)
 {
-    if (!gpu_expected())
-        return;
     open_two();
     for (int kind = 0; kind < STREAM_KINDS; kind++) {
         synced_mem_stream stream = open_stream(kind);
@@ -416,8 +408,6 @@ END_TEST
 /* Parts that are valid on different sides are brought together. */
 START_TEST(mixed_contents_are_handed_over)
 {
-    if (!gpu_expected())
-        return;
     open_two();
     synced_mem *const first = make_view(one, 0, BYTES / 2);
     synced_mem *const last = make_view(one, BYTES / 2, BYTES / 2);
@@ -432,16 +422,13 @@ START_TEST(mixed_contents_are_handed_over)
     ck_assert(host_is(synced_mem_cpu_data(first), BYTES / 2, 1));
     ck_assert(host_is(synced_mem_cpu_data(last), BYTES / 2, 2));
     release_two();
-    OK(synced_mem_release(first));
-    OK(synced_mem_release(last));
+    RELEASE_EACH(first, last);
 }
 END_TEST
 
 /* Bytes that nobody has written read as zeros, on both sides. */
 START_TEST(zeros)
 {
-    if (!gpu_expected())
-        return;
     open_two();
     OK(synced_mem_end_turn(one));
     OK(synced_mem_begin_turn(other, GPU, READ, 0));
@@ -457,8 +444,6 @@ END_TEST
 /* The first transfer page-locks the host copy. Turns and copies on the device alone do not. */
 START_TEST(copies_with_other_objects)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const ordinary = make_at_gpu(BYTES, 7);
     open_two();
     OK(synced_mem_async_gpu_copy(one, ordinary, NULL));
@@ -482,8 +467,6 @@ END_TEST
 /* A copy of the host copy to another object's device copy is such a transfer. */
 START_TEST(a_copy_of_the_host_copy)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const ordinary = make_at_gpu(BYTES, 7);
     open_two();
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 3);
@@ -500,24 +483,10 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("share");
     TCase *const cases = add_case(suite, "share");
-    tcase_add_test(cases, the_maker_has_a_turn);
-    tcase_add_test(cases, contents_go_from_turn_to_turn);
-    tcase_add_test(cases, both_read);
-    tcase_add_test(cases, a_release_in_a_turn);
-    tcase_add_test(cases, without_a_turn);
-    tcase_add_test(cases, in_a_turn_to_read);
-    tcase_add_test(cases, memory_and_size_stay);
-    tcase_add_test(cases, options_that_exclude_one_another);
-    tcase_add_test(cases, wrong_arguments);
-    tcase_add_test(cases, no_bytes);
-    tcase_add_test(cases, views_of_one_process);
-    tcase_add_test(cases, a_tensor_is_out);
-    tcase_add_test(cases, without_device_memory);
-    tcase_add_test(cases, contents_on_the_device);
-    tcase_add_test(cases, work_on_streams_ends_before);
-    tcase_add_test(cases, mixed_contents_are_handed_over);
-    tcase_add_test(cases, zeros);
-    tcase_add_test(cases, copies_with_other_objects);
-    tcase_add_test(cases, a_copy_of_the_host_copy);
+    add_tests(cases, the_maker_has_a_turn, contents_go_from_turn_to_turn, both_read, a_release_in_a_turn,
+              without_a_turn, in_a_turn_to_read, memory_and_size_stay, options_that_exclude_one_another,
+              wrong_arguments, no_bytes, views_of_one_process, a_tensor_is_out, without_device_memory);
+    add_gpu_tests(cases, contents_on_the_device, work_on_streams_ends_before, mixed_contents_are_handed_over, zeros,
+                  copies_with_other_objects, a_copy_of_the_host_copy);
     return suite;
 }

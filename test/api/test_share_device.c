@@ -22,8 +22,7 @@ static void close_ends(void)
 
 static void release_two(void)
 {
-    OK(synced_mem_release(one));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(one, other);
 }
 
 /* ---- Adding it ---- */
@@ -84,8 +83,6 @@ END_TEST
 /* Nobody has got the object, so device memory can still be added. */
 START_TEST(a_device_is_used_after_a_failed_share)
 {
-    if (!gpu_expected())
-        return;
     one = make_shareable_of(BYTES, SYNCED_MEM_DEVICE_CURRENT, SYNCED_MEM_SHAREABLE_SAME_USER);
     connect_ends();
     (void)fill_socket();
@@ -143,7 +140,7 @@ Suite *suite(void)
     Suite *const suite = suite_create("device memory of a shareable object");
     TCase *const cases = add_case(suite, "device");
     tcase_add_test(cases, a_device_is_used_during_a_share);
-    tcase_add_test(cases, a_device_is_used_after_a_failed_share);
+    add_gpu_tests(cases, a_device_is_used_after_a_failed_share);
     tcase_add_loop_test(cases, the_device_is_not_the_current_one, 0, USES);
     return suite;
 }

@@ -215,8 +215,7 @@ START_TEST(no_memory_in_an_acquire)
         if (status != SYNCED_MEM_OK)
             OK(synced_mem_begin_turn(other, CPU, READ, 0));
         ck_assert_ptr_nonnull(synced_mem_cpu_data(view));
-        OK(synced_mem_release(view));
-        OK(synced_mem_release(second));
+        RELEASE_EACH(view, second);
         check_on_host();
     }
     ck_assert_int_ge(failures, 3);
@@ -305,14 +304,8 @@ Suite *suite(void)
     Suite *const suite = suite_create("share_failures");
     TCase *const cases = add_case(suite, "share_failures");
     TCase *const lost = add_case_without_end(suite, "lost");
-    tcase_add_test(cases, an_acquire_fails);
-    tcase_add_test(cases, a_hand_over_fails);
-    tcase_add_test(cases, a_share_fails);
-    tcase_add_test(cases, no_memory_for_records);
-    tcase_add_test(cases, no_memory_in_an_acquire);
-    tcase_add_test(cases, no_device_memory);
-    tcase_add_test(cases, no_descriptor_is_left);
-    tcase_add_test(cases, no_page_locked_memory);
+    add_tests(cases, an_acquire_fails, a_hand_over_fails, a_share_fails, no_memory_for_records, no_memory_in_an_acquire,
+              no_device_memory, no_descriptor_is_left, no_page_locked_memory);
     tcase_add_test(lost, work_out_of_sight);
     return suite;
 }

@@ -67,8 +67,7 @@ static void open_two(int device)
 
 static void release_two(void)
 {
-    OK(synced_mem_release(one));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(one, other);
 }
 
 /* Gives the main thread the time to wait, and interrupts its wait. */
@@ -293,11 +292,9 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("share_forks");
     TCase *const cases = add_case(suite, "share_forks");
+    add_tests(cases, a_death_came_before_the_fork, a_fork_in_a_wait_for_calls, a_call_ends_in_the_child);
     tcase_add_loop_test(cases, a_fork_in_a_wait_for_a_turn, 0, 2);
     tcase_add_loop_test(cases, a_fork_while_contents_are_taken_over, 0, 4);
     tcase_add_loop_test(cases, a_child_writes_memory_of_its_own, 0, 2);
-    tcase_add_test(cases, a_death_came_before_the_fork);
-    tcase_add_test(cases, a_fork_in_a_wait_for_calls);
-    tcase_add_test(cases, a_call_ends_in_the_child);
     return suite;
 }

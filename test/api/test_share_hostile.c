@@ -152,9 +152,7 @@ static void stay_honest(synced_mem *mem)
     raise_flag(1);
     ck_assert(host_is(synced_mem_cpu_data(bystander), BYTES, 3));
     ck_assert_uint_gt(turns, 0);
-    OK(synced_mem_release(bystander));
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(bystander, view, mem);
 }
 
 /* Its own end of the second socket. */
@@ -255,8 +253,7 @@ static void outlive_locks(int socket)
     OK(status);
     OK(synced_mem_end_turn(mem));
     OK(synced_mem_begin_turn(other, CPU, WRITE, LONG_MS));
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(other, mem);
     (void)close(again[0]);
     (void)close(again[1]);
 }
@@ -358,9 +355,6 @@ Suite *suite(void)
     Suite *const suite = suite_create("share_hostile");
     TCase *const cases = add_case_in_children(suite, "share_hostile");
     tcase_set_timeout(cases, 0);
-    tcase_add_test(cases, others_go_on);
-    tcase_add_test(cases, a_lease_delays_nobody);
-    tcase_add_test(cases, locks_end_with_their_process);
-    tcase_add_test(cases, a_million_locks_delay_nobody);
+    add_tests(cases, others_go_on, a_lease_delays_nobody, locks_end_with_their_process, a_million_locks_delay_nobody);
     return suite;
 }

@@ -166,7 +166,6 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("share_kills");
     TCase *const cases = add_case_in_children(suite, "share_kills");
-    tcase_add_test(cases, a_maker_is_killed);
-    tcase_add_test(cases, a_receiver_is_killed);
+    add_tests(cases, a_maker_is_killed, a_receiver_is_killed);
     return suite;
 }

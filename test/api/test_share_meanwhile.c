@@ -136,9 +136,6 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("share_meanwhile");
     TCase *const cases = add_case(suite, "share_meanwhile");
-    tcase_add_test(cases, a_stream_captures);
-    tcase_add_test(cases, a_hand_over_waits_for_calls);
-    tcase_add_test(cases, a_callback_hands_over);
-    tcase_add_test(cases, a_handler_hands_over);
+    add_tests(cases, a_stream_captures, a_hand_over_waits_for_calls, a_callback_hands_over, a_handler_hands_over);
     return suite;
 }

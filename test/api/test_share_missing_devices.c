@@ -39,8 +39,7 @@ START_TEST(a_device_is_lost)
         ck_assert(pattern_is(synced_mem_cpu_data(other), BYTES, 1));
         OK(synced_mem_release(one));
     }
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(third));
+    RELEASE_EACH(other, third);
 }
 END_TEST
 
@@ -98,8 +97,7 @@ static void receive_without_device(int socket)
     host_fill(synced_mem_mutable_cpu_data(mem), BYTES, 3);
     OK(synced_mem_end_turn(mem));
     raise_flag(1);
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(other_device));
+    RELEASE_EACH(mem, other_device);
 }
 
 START_TEST(a_process_sees_other_devices)
@@ -154,9 +152,7 @@ Suite *suite(void)
     TCase *const cases = add_case(suite, "share_missing_devices");
     TCase *const lost = add_case_without_end(suite, "lost");
     TCase *const processes = add_case_in_children(suite, "processes");
-    tcase_add_test(cases, a_stream_of_another_device);
-    tcase_add_test(cases, a_device_that_does_not_exist);
-    tcase_add_test(cases, a_machine_without_a_device);
+    add_tests(cases, a_stream_of_another_device, a_device_that_does_not_exist, a_machine_without_a_device);
     tcase_add_loop_test(lost, a_device_is_lost, 0, 2);
     tcase_add_test(processes, a_process_sees_other_devices);
     return suite;

@@ -178,8 +178,6 @@ static void write_after_a_death(int socket)
 START_TEST(a_writer_is_killed_at_work)
 {
     pid_t roles[2];
-    if (!gpu_expected())
-        return;
     start_two(make_and_work, write_after_a_death, roles);
     await_flag(0, 1);
     await_flag(1, 1);
@@ -238,8 +236,7 @@ static void check_in_child(void)
     if (!uses_gpu)
         ck_assert_int_eq(synced_mem_cpu_source(mine), SYNCED_MEM_SOURCE_SHAREABLE);
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(mine));
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(mine));
+    RELEASE_EACH(view, mine);
     if (!uses_gpu)
         ck_assert_int_eq(count_shared_mappings(), 0);
     synced_mem *const own = make_shareable_of(BYTES, SYNCED_MEM_DEVICE_CURRENT, SYNCED_MEM_SHAREABLE_ANY_USER);
@@ -363,12 +360,9 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("share_processes");
     TCase *const cases = add_case_in_children(suite, "share_processes");
-    tcase_add_test(cases, two_processes_take_turns);
-    tcase_add_test(cases, memory_outlives_its_maker);
+    add_tests(cases, two_processes_take_turns, memory_outlives_its_maker, a_reader_is_killed, a_process_forks,
+              threads_meanwhile);
+    add_gpu_tests(cases, a_writer_is_killed_at_work);
     tcase_add_loop_test(cases, a_writer_dies, 0, DEATHS);
-    tcase_add_test(cases, a_writer_is_killed_at_work);
-    tcase_add_test(cases, a_reader_is_killed);
-    tcase_add_test(cases, a_process_forks);
-    tcase_add_test(cases, threads_meanwhile);
     return suite;
 }

@@ -46,8 +46,6 @@ END_TEST
 
 START_TEST(the_device_copy)
 {
-    if (!gpu_expected())
-        return;
     const int device = devices() > 1 ? 1 : 0;
     synced_mem *const mem = make_on(SIZE, device);
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
@@ -261,8 +259,6 @@ END_TEST
 /* A consumer's stream comes after the contents, and later accesses after the consumer's work. */
 START_TEST(a_consumer_on_a_stream)
 {
-    if (!gpu_expected())
-        return;
     const synced_mem_stream writer = open_stream(NON_BLOCKING), consumer = open_stream(_i % STREAM_KINDS);
     unsigned char bytes[SIZE];
     pattern_write(bytes, SIZE, 1);
@@ -276,8 +272,7 @@ START_TEST(a_consumer_on_a_stream)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     end(out);
     ck_assert_uint_eq(gpu_mismatches(true), 0);
-    close_stream(writer);
-    close_stream(consumer);
+    CLOSE_EACH(writer, consumer);
     OK(synced_mem_release(mem));
 }
 END_TEST
@@ -286,15 +281,9 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("DLPack, out");
     TCase *const tcase = add_case(all, "tensors");
-    tcase_add_test(tcase, the_host_copy);
-    tcase_add_test(tcase, the_device_copy);
-    tcase_add_test(tcase, modes);
-    tcase_add_test(tcase, legacy);
-    tcase_add_test(tcase, shapes);
-    tcase_add_test(tcase, a_view);
-    tcase_add_test(tcase, bad_arguments);
-    tcase_add_test(tcase, resized_meanwhile);
+    add_tests(tcase, the_host_copy, modes, legacy, shapes, a_view, bad_arguments, resized_meanwhile);
+    add_gpu_tests(tcase, the_device_copy);
     tcase_add_loop_test(tcase, no_memory, 0, 2);
-    tcase_add_loop_test(tcase, a_consumer_on_a_stream, 0, STREAM_KINDS);
+    add_gpu_loop_test(tcase, a_consumer_on_a_stream, 0, STREAM_KINDS);
     return all;
 }

@@ -54,8 +54,6 @@ END_TEST
 
 START_TEST(memory_of_the_device_stays)
 {
-    if (!gpu_expected())
-        return;
     void *const other = gpu_alloc(0, SIZE);
     char host[SIZE];
     synced_mem *const mem = make_at_gpu(SIZE, 1);
@@ -73,8 +71,6 @@ END_TEST
 /* Its side gives up no memory, as both sides have one. */
 START_TEST(unified_memory_stays)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_placed_on(SIZE, SYNCED_MEM_PLACEMENT_MAPPED, SYNCED_MEM_DEVICE_CURRENT);
     struct DLManagedTensorVersioned *const host = export_of(mem, OPTIONS(HOST(OVERWRITE)));
     struct DLManagedTensorVersioned *const device = export_of(mem, OPTIONS(DEVICE(READ, NULL)));
@@ -255,8 +251,6 @@ END_TEST
 /* The deleter comes while the consumer's kernels still run. The memory goes to nobody else before they end. */
 START_TEST(a_deleter_before_the_kernels_have_ended)
 {
-    if (!gpu_expected())
-        return;
     const synced_mem_stream consumer = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
     unsigned char bytes[SIZE];
     pattern_write(bytes, SIZE, 1);
@@ -271,8 +265,7 @@ START_TEST(a_deleter_before_the_kernels_have_ended)
     synced_mem *const next = make_on(SIZE, 0);
     gpu_fill(synced_mem_overwrite_gpu_data_on(next, other), SIZE, 2, other);
     ck_assert_uint_eq(gpu_mismatches(true), 0);
-    close_stream(consumer);
-    close_stream(other);
+    CLOSE_EACH(consumer, other);
     OK(synced_mem_release(next));
 }
 END_TEST
@@ -281,16 +274,12 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("DLPack, lifetime");
     TCase *tcase = add_case(all, "memory");
-    tcase_add_test(tcase, memory_of_the_host_stays);
-    tcase_add_test(tcase, memory_of_the_device_stays);
-    tcase_add_test(tcase, unified_memory_stays);
-    tcase_add_test(tcase, read_only_memory_stays);
+    add_tests(tcase, memory_of_the_host_stays, read_only_memory_stays);
+    add_gpu_tests(tcase, memory_of_the_device_stays, unified_memory_stays);
     tcase = add_case(all, "deleters");
-    tcase_add_test(tcase, the_object_outlives_its_release);
+    add_tests(tcase, the_object_outlives_its_release, threads_export_one_object, a_thread_replaces_the_memory,
+              a_forked_child_calls_the_deleter);
+    add_gpu_tests(tcase, a_deleter_before_the_kernels_have_ended);
     tcase_add_loop_test(tcase, another_thread_calls_the_deleter, 0, 2);
-    tcase_add_test(tcase, threads_export_one_object);
-    tcase_add_test(tcase, a_thread_replaces_the_memory);
-    tcase_add_test(tcase, a_forked_child_calls_the_deleter);
-    tcase_add_test(tcase, a_deleter_before_the_kernels_have_ended);
     return all;
 }

@@ -90,8 +90,6 @@ END_TEST
 
 START_TEST(borrowed_device)
 {
-    if (!gpu_expected())
-        return;
     void *const mine = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_at_cpu(SIZE, 4);
     gpu_fill(mine, SIZE, 1, NULL);
@@ -113,8 +111,6 @@ END_TEST
 
 START_TEST(managed_memory)
 {
-    if (!gpu_expected())
-        return;
     void *const mine = gpu_managed_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
     OK(synced_mem_set_gpu_data(mem, mine));
@@ -127,8 +123,6 @@ END_TEST
 
 START_TEST(borrowed_both)
 {
-    if (!gpu_expected())
-        return;
     void *const host = host_memory(1);
     void *const device = gpu_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
@@ -151,8 +145,6 @@ END_TEST
 /* If one side's memory is set, the other side becomes stale and keeps its memory. */
 START_TEST(other_side_stays)
 {
-    if (!gpu_expected())
-        return;
     void *const device = gpu_alloc(0, SIZE);
     void *const host = host_memory(2);
     synced_mem *const mem = make_at_cpu(SIZE, 4);
@@ -194,8 +186,6 @@ END_TEST
 START_TEST(adopted_device)
 {
     int user = 0;
-    if (!gpu_expected())
-        return;
     void *const data = gpu_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
     gpu_fill(data, SIZE, 1, NULL);
@@ -213,8 +203,6 @@ END_TEST
 /* The callback means that the memory can be freed: kernels on the legacy stream have ended by then. */
 START_TEST(adopted_device_in_use)
 {
-    if (!gpu_expected())
-        return;
     void *const data = gpu_alloc(0, SIZE);
     void *const seen = gpu_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
@@ -246,8 +234,6 @@ static void note_idle(void *data, void *user, synced_mem_stream stream)
 START_TEST(adopted_host_in_use)
 {
     const int pushes = _i == 0 ? 1 : MANY;
-    if (!gpu_expected())
-        return;
     void *const data = gpu_pinned_alloc(SIZE);
     for (int i = 0; i < MANY; i++)
         reading[i] = gpu_stream_create(0, false);
@@ -271,8 +257,6 @@ END_TEST
 START_TEST(adopted_both)
 {
     int user = 0;
-    if (!gpu_expected())
-        return;
     void *const host = host_memory(1);
     void *const device = gpu_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
@@ -321,8 +305,6 @@ END_TEST
 /* One stream fills the caller's memory. Another stream, a transfer and the host use the contents. */
 START_TEST(ready_in_order)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream filling = open_stream(NON_BLOCKING);
     synced_mem_stream reader = open_stream(_i % STREAM_KINDS);
     void *const host = gpu_pinned_alloc(SIZE);
@@ -352,8 +334,7 @@ START_TEST(ready_in_order)
     gpu_stream_sync(reader);
     ck_assert(device_is(seen, SIZE, 1));
     OK(synced_mem_release(mem));
-    close_stream(reader);
-    close_stream(filling);
+    CLOSE_EACH(reader, filling);
     OK(synced_mem_shutdown());
     ck_assert_int_eq(let_go.count, !adopt ? 0 : _i / STREAM_KINDS / 2 == 2 ? 2 : 1);
     gpu_free(device);
@@ -365,8 +346,6 @@ END_TEST
 /* Only work that the stream had queued by then is waited for. */
 START_TEST(ready_before_later_work)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream filling = open_stream(NON_BLOCKING);
     void *const host = gpu_pinned_alloc(SIZE);
     void *const device = gpu_alloc(0, SIZE);
@@ -542,28 +521,17 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("user_memory");
     TCase *const borrowed = add_case(made, "borrowed");
-    tcase_add_test(borrowed, borrowed_host);
-    tcase_add_test(borrowed, replacing_host);
-    tcase_add_test(borrowed, borrowed_device);
-    tcase_add_test(borrowed, managed_memory);
-    tcase_add_test(borrowed, borrowed_both);
-    tcase_add_test(borrowed, other_side_stays);
+    add_tests(borrowed, borrowed_host, replacing_host);
+    add_gpu_tests(borrowed, borrowed_device, managed_memory, borrowed_both, other_side_stays);
     TCase *const adopted = add_case(made, "adopted");
-    tcase_add_test(adopted, adopted_host);
-    tcase_add_test(adopted, adopted_device);
-    tcase_add_test(adopted, adopted_device_in_use);
-    tcase_add_loop_test(adopted, adopted_host_in_use, 0, 2);
-    tcase_add_test(adopted, adopted_both);
-    tcase_add_test(adopted, callbacks_use_the_library);
+    add_tests(adopted, adopted_host, callbacks_use_the_library);
+    add_gpu_tests(adopted, adopted_device, adopted_device_in_use, adopted_both);
+    add_gpu_loop_test(adopted, adopted_host_in_use, 0, 2);
     TCase *const ready = add_case(made, "ready");
-    tcase_add_loop_test(ready, ready_in_order, 0, 6 * STREAM_KINDS);
-    tcase_add_loop_test(ready, ready_before_later_work, 0, 2);
+    add_gpu_loop_test(ready, ready_in_order, 0, 6 * STREAM_KINDS);
+    add_gpu_loop_test(ready, ready_before_later_work, 0, 2);
     TCase *const refused = add_case(made, "refused");
-    tcase_add_test(refused, no_memory);
-    tcase_add_test(refused, unknown_members);
-    tcase_add_test(refused, host_memory_as_device_memory);
-    tcase_add_test(refused, one_memory_twice);
-    tcase_add_test(refused, memory_of_another_device);
-    tcase_add_test(refused, alignment_that_was_asked_for);
+    add_tests(refused, no_memory, unknown_members, host_memory_as_device_memory, one_memory_twice,
+              memory_of_another_device, alignment_that_was_asked_for);
     return made;
 }

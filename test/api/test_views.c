@@ -37,8 +37,7 @@ START_TEST(facts)
     ck_assert_uint_eq(synced_mem_size(root), ROOT);
     ck_assert_str_eq(synced_mem_name(root), "whole");
     ck_assert_ptr_eq(synced_mem_user(root), &roots);
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(root));
+    RELEASE_EACH(view, root);
 }
 END_TEST
 
@@ -57,9 +56,7 @@ START_TEST(facts_without_options)
     OK(synced_mem_view(&view, root, 0, PART, &options));
     ck_assert_uint_eq(strlen(synced_mem_name(view)), 47);
     ck_assert_int_eq(strncmp(synced_mem_name(view), longer, 47), 0);
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(plain));
-    OK(synced_mem_release(root));
+    RELEASE_EACH(view, plain, root);
 }
 END_TEST
 
@@ -94,8 +91,7 @@ START_TEST(facts_of_memory)
         ck_assert_uint_ge(synced_mem_gpu_capacity(view), PART);
         ck_assert_uint_eq(stats_now().gpu_allocations, 1);
     }
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(view));
+    RELEASE_EACH(root, view);
 }
 END_TEST
 
@@ -109,32 +105,12 @@ START_TEST(view_of_a_view)
     ck_assert_ptr_eq(synced_mem_root(innermost), root);
     ck_assert_uint_eq(synced_mem_offset(innermost), 3099);
     host_writes(inner, 1);
-    OK(synced_mem_release(outer));
-    OK(synced_mem_release(inner));
+    RELEASE_EACH(outer, inner);
     ck_assert_ptr_eq(synced_mem_root(innermost), root);
     ck_assert(host_reads_right(innermost));
     OK(synced_mem_release(root));
     ck_assert(host_reads_right(innermost));
     OK(synced_mem_release(innermost));
-}
-END_TEST
-
-START_TEST(whole_view)
-{
-    synced_mem *const root = make_at_cpu(ROOT, 1), *const whole = view_of(root, 0, ROOT);
-    HEAD(whole, AT_CPU);
-    ck_assert(host_is(synced_mem_cpu_data(whole), ROOT, 1));
-    ck_assert_ptr_eq(synced_mem_cpu_data(whole), synced_mem_cpu_data(root));
-    host_writes(whole, 2);
-    ck_assert(host_reads_right(root));
-    if (gpu_expected()) {
-        device_writes(whole, 3, NULL);
-        HEAD(root, AT_GPU);
-        ck_assert(host_reads_right(root));
-        HEAD(whole, SYNCED);
-    }
-    OK(synced_mem_release(whole));
-    OK(synced_mem_release(root));
 }
 END_TEST
 
@@ -193,8 +169,6 @@ static void has_transfers(synced_mem *mem, const char *state, unsigned count)
 /* The transfers of all parts count, each once, also after parts were cut and joined. */
 START_TEST(transfers_as_text)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const root = make_root(false);
     host_writes(root, 1);
     OK(synced_mem_async_gpu_push(root, NULL));
@@ -247,23 +221,11 @@ START_TEST(no_bytes)
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_view(&refused, none, 0, 1, NULL));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_view(&refused, none, 1, 0, NULL));
     ck_assert_ptr_null(refused);
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(none));
+    RELEASE_EACH(root, none);
     ck_assert_ptr_eq(synced_mem_root(again), root);
     ck_assert(host_is(synced_mem_cpu_data(root), ROOT, 1)); /* the views have kept it */
     OK(synced_mem_release(again));
     ck_assert_uint_eq(stats_now().objects, 0);
-}
-END_TEST
-
-START_TEST(of_no_bytes)
-{
-    synced_mem *const root = make(0), *const view = view_of(root, 0, 0);
-    ck_assert_ptr_eq(synced_mem_root(view), root);
-    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(view));
-    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(root));
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(view));
 }
 END_TEST
 
@@ -306,8 +268,7 @@ START_TEST(parts_beyond_the_end)
     ck_assert_ptr_null(out);
     check_unchanged(root, &before);
     ck_assert_uint_eq(stats_now().objects, 2);
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(root));
+    RELEASE_EACH(view, root);
     ck_assert_uint_eq(stats_now().objects, 0);
 }
 END_TEST
@@ -408,70 +369,16 @@ START_TEST(a_root_is_retained_again)
 }
 END_TEST
 
-enum { OBJECTS = 5 };
-
-/* The objects that are left have their contents, at each moment. */
-static void release_in_order(const int *order)
-{
-    synced_mem *mems[OBJECTS];
-    mems[0] = make_root(false);
-    mems[1] = view_of(mems[0], 0, 1000);
-    mems[2] = view_of(mems[0], 500, 1000);
-    mems[3] = view_of(mems[0], 1500, 1500);
-    mems[4] = view_of(mems[2], 100, 200);
-    host_writes(mems[1], 1);
-    if (gpu_expected())
-        device_writes(mems[3], 3, NULL);
-    host_writes(mems[2], 2);
-    for (int i = 0; i < OBJECTS; i++) {
-        for (int j = i; j < OBJECTS; j++)
-            ck_assert(host_reads_right(mems[order[j]]));
-        OK(synced_mem_release(mems[order[i]]));
-    }
-    ck_assert_uint_eq(stats_now().objects, 0);
-}
-
-static void permute(int *order, int from)
-{
-    if (from == OBJECTS)
-        release_in_order(order);
-    for (int i = from; i < OBJECTS; i++) {
-        const int first = order[from];
-        order[from] = order[i];
-        order[i] = first;
-        permute(order, from + 1);
-        order[i] = order[from];
-        order[from] = first;
-    }
-}
-
-START_TEST(any_order_of_releases)
-{
-    int order[OBJECTS] = {0, 1, 2, 3, 4};
-    permute(order, 0);
-}
-END_TEST
-
 Suite *suite(void)
 {
     Suite *const made = suite_create("views");
     TCase *const tests = add_case(made, "facts");
-    tcase_add_test(tests, facts);
-    tcase_add_test(tests, facts_without_options);
-    tcase_add_test(tests, facts_of_null);
-    tcase_add_test(tests, facts_of_memory);
-    tcase_add_test(tests, view_of_a_view);
-    tcase_add_test(tests, whole_view);
-    tcase_add_test(tests, as_text);
-    tcase_add_test(tests, transfers_as_text);
+    add_tests(tests, facts, facts_without_options, facts_of_null, facts_of_memory, view_of_a_view, as_text);
+    add_gpu_tests(tests, transfers_as_text);
     tcase_add_loop_test(tests, no_bytes, 0, 3);
-    tcase_add_test(tests, of_no_bytes);
     TCase *const bad = add_case(made, "bad input");
-    tcase_add_test(bad, parts_beyond_the_end);
-    tcase_add_test(bad, options_that_are_the_roots);
+    add_tests(bad, parts_beyond_the_end, options_that_are_the_roots);
     TCase *const lives = add_case(made, "lives");
-    tcase_add_test(lives, a_view_keeps_its_root);
-    tcase_add_test(lives, a_root_is_retained_again);
-    tcase_add_test(lives, any_order_of_releases);
+    add_tests(lives, a_view_keeps_its_root, a_root_is_retained_again);
     return made;
 }

@@ -52,19 +52,15 @@ START_TEST(captured)
     host_writes(b, 3);
     OK(synced_mem_async_gpu_push(b, other)); /* on a stream that does not capture */
     ck_assert_ptr_eq(synced_mem_mutable_gpu_data_on(inner, stream), (char *)data + 10);
-    OK(synced_mem_release(inner));
-    OK(synced_mem_release(across));
+    RELEASE_EACH(inner, across);
     cudaGraph_t graph = end_capture(stream);
     ck_assert_ptr_eq(synced_mem_mutable_gpu_data_on(a, stream), data);
     launch(graph, stream);
     memcpy(expected + HALF / 2, expected, HALF / 2);
     ck_assert(host_reads_right(a));
     ck_assert(host_reads_right(root));
-    OK(synced_mem_release(a));
-    OK(synced_mem_release(b));
-    OK(synced_mem_release(root));
-    close_stream(stream);
-    close_stream(other);
+    RELEASE_EACH(a, b, root);
+    CLOSE_EACH(stream, other);
 }
 END_TEST
 

@@ -212,8 +212,7 @@ START_TEST(joins)
     rest();
     for (int i = 3; i < 9; i++)
         host_writes(views[i], ++patterns);
-    OK(synced_mem_release(views[5]));
-    OK(synced_mem_release(views[6]));
+    RELEASE_EACH(views[5], views[6]);
     ck_assert(!is_complete(SM_GPU));
     ck_assert_uint_eq(list(SM_GPU), 5);
     ck_assert(is_complete(SM_GPU));
@@ -268,13 +267,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("pieces that a push or pull concerns");
     TCase *const lists = add_case(made, "lists");
+    add_tests(lists, nested_views, no_memory_for_nested_views, first_piece, sides, joins, no_memory_for_lists, check);
     tcase_add_loop_test(lists, orders, 0, 6);
-    tcase_add_test(lists, nested_views);
-    tcase_add_test(lists, no_memory_for_nested_views);
-    tcase_add_test(lists, first_piece);
-    tcase_add_test(lists, sides);
-    tcase_add_test(lists, joins);
-    tcase_add_test(lists, no_memory_for_lists);
-    tcase_add_test(lists, check);
     return made;
 }

@@ -1,7 +1,7 @@
 /*
  * Checks that conflicts are by bytes. A stream is held with work on one view. Calls that concern other bytes return and
- * their work runs; calls that concern the same bytes wait, or are ordered after the work. A call that waits in vain
- * lets the test time out.
+ * their work runs. A call that waits in vain lets the test time out. That calls on the same bytes come after the work,
+ * the random calls on views check.
  */
 #include "views_busy_kit.h"
 
@@ -64,8 +64,7 @@ static void make_and_release(void)
     HEAD(beside, SYNCED);
     HEAD(whole, AT_GPU);
     ck_assert(host_reads_right(beside));
-    synced_mem *const mems[] = {inside, whole, across, beside};
-    release_all(mems, 4);
+    RELEASE_EACH(inside, whole, across, beside);
     ck_assert(host_reads_right(it.free));
 }
 
@@ -118,8 +117,6 @@ enum { OTHERS = sizeof others / sizeof others[0] };
 
 START_TEST(other_bytes_do_not_wait)
 {
-    if (!gpu_expected())
-        return;
     begin(_i / OTHERS);
     kernel_is_held();
     others[_i % OTHERS]();
@@ -131,8 +128,6 @@ END_TEST
 /* The work is a pull, or kernels that only read, or kernels on a pointer that was given without a stream. */
 START_TEST(other_bytes_do_not_wait_for_other_work)
 {
-    if (!gpu_expected())
-        return;
     begin(false);
     synced_mem_stream blocking = open_stream(BLOCKING);
     const int action = _i / 3;
@@ -167,8 +162,6 @@ END_TEST
 /* Writers of different bytes, on streams of their own, need no event and no wait. */
 START_TEST(writers_side_by_side)
 {
-    if (!gpu_expected())
-        return;
     begin(false);
     device_writes(it.busy, 5, it.held);
     device_writes(it.free, 6, it.other);
@@ -189,85 +182,13 @@ START_TEST(writers_side_by_side)
 }
 END_TEST
 
-/* ---- The same bytes ---- */
-
-static synced_mem *make_object(int kind)
-{
-    switch (kind) {
-    case 0:
-        OK(synced_mem_retain(it.busy));
-        return it.busy;
-    case 1:
-        OK(synced_mem_retain(it.root));
-        return it.root;
-    case 2:
-        return view_of(it.root, 0, BUSY_BEGIN + 1); /* one byte in common */
-    case 3:
-        return view_of(it.root, FREE_BEGIN - 1, BUSY);
-    default:
-        return view_of(it.busy, 100, 1000);
-    }
-}
-enum { OBJECTS = 5 };
-
-START_TEST(the_same_bytes_wait)
-{
-    const int kind = _i % OBJECTS;
-    const enum way way = (enum way)(_i / OBJECTS % WAYS);
-    if (!gpu_expected())
-        return;
-    begin(_i / (OBJECTS * WAYS));
-    synced_mem *early = make_object(kind);
-    kernel_is_held();
-    synced_mem *late = make_object(kind);
-    if (fixture_schedule() % 2)
-        OK(synced_mem_release(early));
-    check_waits(late, way);
-    if (fixture_schedule() % 2 == 0)
-        OK(synced_mem_release(early));
-    OK(synced_mem_release(late));
-    finish();
-}
-END_TEST
-
-/* Work on another stream comes after the work on the same bytes. The call itself returns. */
-START_TEST(another_stream_comes_after)
-{
-    const int kind = _i % OBJECTS;
-    if (!gpu_expected())
-        return;
-    begin(false);
-    kernel_is_held();
-    synced_mem *const mem = make_object(kind);
-    if (_i / OBJECTS == 0)
-        kernel_reads(mem, it.other);
-    else if (_i / OBJECTS == 1)
-        device_writes(mem, 7, it.other);
-    else
-        OK(synced_mem_async_cpu_pull(mem, it.other));
-    ck_assert(!gpu_stream_is_idle(it.other));
-    let_go();
-    ck_assert(host_reads_right(mem));
-    OK(synced_mem_release(mem));
-    finish();
-}
-END_TEST
-
-static void add(TCase *to, const TTest *test, int count)
-{
-    tcase_add_loop_test(to, test, 0, count);
-    tcase_set_timeout(to, PATIENCE_S);
-}
-
 Suite *suite(void)
 {
     Suite *const made = suite_create("conflicts of views");
     TCase *const others_go_on = add_case(made, "other bytes");
-    add(others_go_on, other_bytes_do_not_wait, 2 * OTHERS);
-    add(others_go_on, other_bytes_do_not_wait_for_other_work, 12);
-    add(others_go_on, writers_side_by_side, 1);
-    TCase *const same = add_case(made, "the same bytes");
-    add(same, the_same_bytes_wait, 2 * OBJECTS * WAYS);
-    add(same, another_stream_comes_after, 3 * OBJECTS);
+    tcase_set_timeout(others_go_on, PATIENCE_S);
+    add_gpu_loop_test(others_go_on, other_bytes_do_not_wait, 0, 2 * OTHERS);
+    add_gpu_loop_test(others_go_on, other_bytes_do_not_wait_for_other_work, 0, 12);
+    add_gpu_loop_test(others_go_on, writers_side_by_side, 0, 1);
     return made;
 }

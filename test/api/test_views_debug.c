@@ -16,8 +16,7 @@ static void make_pages(int device)
 
 static void release_pages(void)
 {
-    for (int i = 0; i < PAGES; i++)
-        OK(synced_mem_release(views[i]));
+    release_all(views, PAGES);
     OK(synced_mem_release(root));
 }
 
@@ -104,8 +103,7 @@ static void read_stale_beside_unused(void)
     OK(synced_mem_end_use_on(used, NULL));
     OK(synced_mem_end_use_on(unused, NULL));
     gpu_sync_device(0);
-    OK(synced_mem_release(used));
-    OK(synced_mem_release(unused));
+    RELEASE_EACH(used, unused);
     touch_to_read(data + PAGE);
 }
 
@@ -155,8 +153,7 @@ static void use_small_views(void)
     for (unsigned i = 0; i < 64; i++)
         ck_assert(host_is(synced_mem_cpu_data(small[i]), 100, i % 2 ? 7 : 100 + i));
     ck_assert(device_is(synced_mem_gpu_data(small[63]), 100, 7));
-    for (int i = 0; i < 64; i++)
-        OK(synced_mem_release(small[i]));
+    release_all(small, 64);
     touch_to_write(synced_mem_mutable_cpu_data(root));
     OK(synced_mem_release(root));
 }
@@ -191,8 +188,6 @@ END_TEST
 
 START_TEST(correct_programs)
 {
-    if (!gpu_expected())
-        return;
     device_of_memory = _i ? 0 : SYNCED_MEM_DEVICE_CURRENT;
     lives(use_what_is_not_stale);
     ck_assert_str_eq(said, "");
@@ -202,8 +197,6 @@ END_TEST
 
 START_TEST(old_pointers)
 {
-    if (!gpu_expected())
-        return;
     device_of_memory = _i ? 0 : SYNCED_MEM_DEVICE_CURRENT;
     dies(read_stale, "is stale since synced_mem_overwrite_gpu_data_on;");
     SAID("synced_mem: 'weights[12288:16384]' (4096 bytes): its host copy");
@@ -223,7 +216,7 @@ Suite *suite(void)
     Suite *const made = suite_create("views in debug mode");
     TCase *const tests = add_case_in_children(made, "debug mode");
     tcase_add_test(tests, on_the_host);
-    tcase_add_loop_test(tests, correct_programs, 0, 2);
-    tcase_add_loop_test(tests, old_pointers, 0, 2);
+    add_gpu_loop_test(tests, correct_programs, 0, 2);
+    add_gpu_loop_test(tests, old_pointers, 0, 2);
     return made;
 }

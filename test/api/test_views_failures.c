@@ -3,6 +3,7 @@
  * contents are lost, and the same call succeeds when it is repeated. Checks a device that is lost.
  */
 #include "break_device.h"
+#include "calls.h"
 #include "failing_calls.h"
 #include "views_kit.h"
 
@@ -59,64 +60,42 @@ static void finish(void)
 {
     for (int i = PARTS + 1; i >= 0; i--)
         ck_assert(host_reads_right(object(i)));
-    OK(synced_mem_release(it.root));
-    OK(synced_mem_release(it.across));
+    RELEASE_EACH(it.root, it.across);
     release_all(it.parts, PARTS);
-    close_stream(it.stream);
-    close_stream(it.other);
+    CLOSE_EACH(it.stream, it.other);
 }
 
 /* ---- The calls ---- */
 
-enum call { CPU_READ, CPU_MUTABLE, GPU_READ, ON_READ, ON_MUTABLE, PUSH, PULL, FREE_CPU, FREE_GPU, LIST, CALLS };
+enum { LIST = CALLS };
+static const int calls[] = {CPU_READ, CPU_MUTABLE, GPU_READ, ON_READ, ON_MUTABLE, PUSH, PULL, FREE_CPU, FREE_GPU, LIST};
+enum { COUNT = sizeof calls / sizeof calls[0] };
 
-static synced_mem_status make_call(enum call call, synced_mem *mem)
+static synced_mem_status call_on(synced_mem *mem, int call)
 {
     synced_mem *const list[] = {it.parts[1], it.parts[5], it.parts[1], it.parts[5]};
-    switch (call) {
-    case CPU_READ:
-        return status_of(synced_mem_cpu_data(mem));
-    case CPU_MUTABLE:
-        return status_of(synced_mem_mutable_cpu_data(mem));
-    case GPU_READ:
-        return status_of(synced_mem_gpu_data(mem));
-    case ON_READ:
-        return status_of(synced_mem_gpu_data_on(mem, it.other));
-    case ON_MUTABLE:
-        return status_of(synced_mem_mutable_gpu_data_on(mem, it.other));
-    case PUSH:
-        return synced_mem_async_gpu_push(mem, it.other);
-    case PULL:
-        return synced_mem_async_cpu_pull(mem, it.other);
-    case FREE_CPU:
-        return synced_mem_release_cpu_data(it.root);
-    case FREE_GPU:
-        return synced_mem_release_gpu_data(it.root);
-    case LIST:
+    if (call == LIST)
         return synced_mem_async_gpu_push_n(list, 4, it.other);
-    case CALLS:
-        break;
-    }
-    return SYNCED_MEM_OK;
+    return make_call(call == FREE_CPU || call == FREE_GPU ? it.root : mem, call, it.other);
 }
 
-static void fail_call(enum call call, bool whole, bool pageable, bool fresh, struct failing *failing)
+static void fail_call(int call, bool whole, bool pageable, bool fresh, struct failing *failing)
 {
     begin(pageable, fresh);
     synced_mem *const mem = whole ? it.root : it.across;
     begin_failing(failing);
-    const synced_mem_status status = make_call(call, mem);
+    const synced_mem_status status = call_on(mem, call);
     const bool happened = end_failing(failing);
     if (status != SYNCED_MEM_OK) {
         /* Staged transfers of several objects arrive although one of them fails. */
         const bool several = call == LIST && pageable;
-        ck_assert_msg(happened, "call %d fails with %s", (int)call, synced_mem_last_error_message());
+        ck_assert_msg(happened, "call %d fails with %s", call, synced_mem_last_error_message());
         for (int i = 0; i < PARTS + 2; i++)
             ck_assert_msg(synced_mem_head(object(i)) == it.before[i] || several,
-                          "call %d, failure %u: object %d: head %d, not %d", (int)call, failing->nth, i,
+                          "call %d, failure %u: object %d: head %d, not %d", call, failing->nth, i,
                           (int)synced_mem_head(object(i)), (int)it.before[i]);
         if (fixture_schedule() % 2) /* otherwise the contents are checked first */
-            OK(make_call(call, mem));
+            OK(call_on(mem, call));
     }
     finish();
 }
@@ -124,8 +103,8 @@ static void fail_call(enum call call, bool whole, bool pageable, bool fresh, str
 START_TEST(each_call_fails)
 {
     static const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation};
-    const enum call call = (enum call)(_i % CALLS);
-    const bool whole = _i / CALLS % 2, pageable = _i / CALLS / 2 % 2, fresh = _i / CALLS / 4;
+    const int call = calls[_i % COUNT];
+    const bool whole = _i / COUNT % 2, pageable = _i / COUNT / 2 % 2, fresh = _i / COUNT / 4;
     if (fresh && (call == CPU_READ || call == CPU_MUTABLE || call == PULL || call == FREE_GPU))
         return; /* nothing is on the device */
     for (int kind = 0; kind < 2; kind++) {
@@ -209,8 +188,7 @@ static void release_with_untracked_part(void)
 {
     ck_assert(host_reads_right(it.across));
     ck_assert(host_reads_right(it.root));
-    OK(synced_mem_release(it.across));
-    OK(synced_mem_release(it.root));
+    RELEASE_EACH(it.across, it.root);
     close_stream(it.stream);
 }
 
@@ -279,8 +257,7 @@ START_TEST(device_lost)
     host_writes(it.root, 2);
     ck_assert(host_reads_right(it.root));
     HEAD(it.root, AT_CPU);
-    OK(synced_mem_release(it.root));
-    OK(synced_mem_release(it.across));
+    RELEASE_EACH(it.root, it.across);
     release_all(it.parts, PARTS);
     end_without_device();
 }
@@ -301,8 +278,7 @@ START_TEST(lost_on_the_way)
     HEAD(it.parts[1], AT_CPU);
     HEAD(it.parts[0], AT_GPU);
     ck_assert(synced_mem_head(it.parts[3]) & SYNCED_MEM_AT_CPU);
-    OK(synced_mem_release(it.root));
-    OK(synced_mem_release(it.across));
+    RELEASE_EACH(it.root, it.across);
     release_all(it.parts, PARTS);
     end_without_device();
 }
@@ -312,13 +288,12 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("failures of views");
     TCase *const fails = add_case(made, "failures");
-    tcase_add_loop_test(fails, each_call_fails, 0, 8 * CALLS);
+    tcase_add_test(fails, memory_with_an_untracked_part);
+    tcase_add_loop_test(fails, each_call_fails, 0, 8 * COUNT);
     tcase_add_loop_test(fails, a_part_does_not_arrive, 0, 2);
     tcase_add_loop_test(fails, a_cut_transfer_fails, 0, 4);
-    tcase_add_test(fails, memory_with_an_untracked_part);
     TCase *const lost = add_case_without_end(made, "lost");
-    tcase_add_test(lost, memory_with_a_part_untracked_for_ever);
+    add_tests(lost, memory_with_a_part_untracked_for_ever, lost_on_the_way);
     tcase_add_loop_test(lost, device_lost, 0, 2);
-    tcase_add_test(lost, lost_on_the_way);
     return made;
 }

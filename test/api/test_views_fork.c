@@ -184,15 +184,12 @@ static void live_in_child(const void *unused)
     ck_assert(pattern_is(data, 10, 0));
     ck_assert(pattern_is(data + 10, 1000, 3));
     ck_assert(pattern_is(data + 1010, ROOT - 1010, 0));
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(view));
+    RELEASE_EACH(root, view);
 }
 
 START_TEST(a_parent_with_gpu)
 {
     int first = _i;
-    if (!gpu_expected())
-        return;
     prepare();
     if (_i % 2) { /* while a thread of the parent could be inside, and with work in flight */
         gpu_hold(it.stream);
@@ -275,7 +272,7 @@ Suite *suite(void)
     TCase *const host = add_case_in_children(made, "host");
     tcase_add_test(host, a_parent_without_gpu);
     TCase *const device = add_case(made, "device");
-    tcase_add_loop_test(device, a_parent_with_gpu, 0, 4);
+    add_gpu_loop_test(device, a_parent_with_gpu, 0, 4);
     tcase_add_loop_test(device, forks_during_calls, 0, 2);
     return made;
 }

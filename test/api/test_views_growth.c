@@ -61,8 +61,7 @@ static void divide(size_t count, bool pageable)
 static void unite(void)
 {
     release_all(it.views, (int)it.count);
-    OK(synced_mem_release(it.other));
-    OK(synced_mem_release(it.root));
+    RELEASE_EACH(it.other, it.root);
     free(it.views);
     free(it.pageable);
 }
@@ -255,8 +254,7 @@ START_TEST(calls_on_a_root)
     ck_assert_msg(most.seconds <= 40 * few.seconds + 0.01, "%s: %f and %f s", name, few.seconds, most.seconds);
     ck_assert_msg(most.events <= rows[_i].most_events, "%s: %u events", name, most.events);
     ck_assert_msg(most.waits <= rows[_i].most_waits, "%s: %u waits", name, most.waits);
-    close_stream(it.stream);
-    close_stream(it.second);
+    CLOSE_EACH(it.stream, it.second);
 }
 END_TEST
 
@@ -327,8 +325,7 @@ START_TEST(waits_without_memory)
     no_memory = false;
     ck_assert(host_is(data, it.count * PART_SIZE, 1));
     unite();
-    close_stream(it.stream);
-    close_stream(it.second);
+    CLOSE_EACH(it.stream, it.second);
 }
 END_TEST
 
@@ -336,8 +333,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("growth with views");
     TCase *const tests = add_case(made, "growth");
+    add_tests(tests, copies_of_one_object, waits_without_memory);
     tcase_add_loop_test(tests, calls_on_a_root, 0, sizeof rows / sizeof rows[0]);
-    tcase_add_test(tests, copies_of_one_object);
-    tcase_add_test(tests, waits_without_memory);
     return made;
 }

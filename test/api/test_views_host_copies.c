@@ -213,8 +213,7 @@ static void finish(const struct act *act)
     if (act->stopped == copy_from || act->stopped == copy_list)
         ck_assert(memcmp(given(synced_mem_cpu_data(it.out)), expected + BUSY_BEGIN, BUSY) == 0);
     ck_assert(host_is(synced_mem_cpu_data(it.plain_out), BUSY, act->stopped == copy_list ? 8 : 9));
-    synced_mem *const mems[] = {it.busy, it.free, it.root, it.out, it.plain, it.plain_out, it.pageable};
-    release_all(mems, 7);
+    RELEASE_EACH(it.busy, it.free, it.root, it.out, it.plain, it.plain_out, it.pageable);
     ck_assert_int_eq(atomic_load(&unsound), 0);
 }
 
@@ -346,8 +345,6 @@ static void pull_with_pageable(void)
 START_TEST(pageable_memory_of_another_object)
 {
     struct call waiting, free;
-    if (!gpu_expected())
-        return;
     begin(&acts[0]);
     atomic_store(&gate.is_armed, false);
     const synced_mem_stats before = stats_now();
@@ -422,8 +419,6 @@ START_TEST(transfers_of_the_copy_wait)
 {
     const struct act *const act = &acts[transfers[_i].act];
     struct call stopped, waiting, free;
-    if (!gpu_expected())
-        return;
     begin(act);
     start(&stopped, act->stopped);
     ck_assert(await(&gate.is_reached, PATIENCE));
@@ -468,8 +463,6 @@ START_TEST(writers_go_on_after_a_failed_pull)
 {
     synced_mem *views[8];
     struct call stopped, pulling;
-    if (!gpu_expected())
-        return;
     begin(&acts[0]);
     pull_stream = open_stream(NON_BLOCKING);
     synced_mem_stream writer = open_stream(NON_BLOCKING);
@@ -493,8 +486,7 @@ START_TEST(writers_go_on_after_a_failed_pull)
     ck_assert(host_is(synced_mem_cpu_data(it.plain), BUSY, 3));
     release_all(views, 8);
     finish(&(const struct act){.stopped = NULL});
-    close_stream(pull_stream);
-    close_stream(writer);
+    CLOSE_EACH(pull_stream, writer);
 }
 END_TEST
 
@@ -558,12 +550,12 @@ Suite *suite(void)
     Suite *const made = suite_create("host copies of views");
     TCase *const tests = add_case(made, "host copies");
     tcase_set_timeout(tests, 100);
+    tcase_add_test(tests, memory_goes_meanwhile);
+    add_gpu_tests(tests, writers_go_on_after_a_failed_pull);
     tcase_add_loop_test(tests, other_bytes_do_not_wait, 0, ACTS * OTHERS);
     tcase_add_loop_test(tests, same_bytes_wait, 0, ACTS);
-    tcase_add_test(tests, writers_go_on_after_a_failed_pull);
-    tcase_add_test(tests, memory_goes_meanwhile);
     tcase_add_loop_test(tests, fork_waits, 0, TO_MAPPED);
-    tcase_add_loop_test(tests, pageable_memory_of_another_object, 0, 2);
-    tcase_add_loop_test(tests, transfers_of_the_copy_wait, 0, TRANSFERS);
+    add_gpu_loop_test(tests, pageable_memory_of_another_object, 0, 2);
+    add_gpu_loop_test(tests, transfers_of_the_copy_wait, 0, TRANSFERS);
     return made;
 }

@@ -1,6 +1,6 @@
 /*
- * Checks the pointers of views: where they point, that views which come and go leave them as they are, and which
- * objects have them published for the hot path.
+ * Checks which views have their pointers published for the hot path, and that views which come and go take and leave
+ * them.
  */
 #include "views_kit.h"
 
@@ -49,66 +49,6 @@ static bool reads_right(synced_mem *mem, enum sm_side side)
     return memcmp(bytes, expected + synced_mem_offset(mem), synced_mem_size(mem)) == 0;
 }
 
-/* ---- Pointers ---- */
-
-/* A view's pointer is the root's and the offset, on both sides, in whatever order they are requested. */
-START_TEST(places)
-{
-    synced_mem *const root = make_root(_i % 2), *const a = view_of(root, BEGIN, SIZE),
-                      *const b = view_of(a, 100, SIZE - 100);
-    synced_mem *const c = view_of(root, ROOT - 1, 1), *const whole = view_of(root, 0, ROOT);
-    synced_mem *const mems[] = {b, whole, a, root, c};
-    for (enum sm_side side = SM_CPU; side < (enum sm_side)sides(); side++) {
-        const char *got[5];
-        for (int i = 0; i < 5; i++)
-            got[(i + _i) % 5] = read_side(mems[(i + _i) % 5], side);
-        for (int i = 0; i < 5; i++) {
-            ck_assert_ptr_eq(got[i], got[3] + synced_mem_offset(mems[i]));
-            ck_assert_ptr_eq(mutate_side(mems[i], side), got[i]);
-            ck_assert_ptr_eq(read_side(mems[i], side), got[i]);
-        }
-    }
-    release_all(mems, 5);
-}
-END_TEST
-
-/* Pointers stay good while views come and go: what is written through them meanwhile counts. */
-START_TEST(pointers_stay)
-{
-    const enum sm_side side = (enum sm_side)(_i / 4);
-    if ((int)side >= sides())
-        return;
-    synced_mem *const root = make_root(_i % 2), *const it = _i / 2 % 2 ? root : view_of(root, BEGIN, SIZE);
-    const size_t size = synced_mem_size(it);
-    host_writes(root, 1);
-    if (gpu_expected())
-        (void)given(synced_mem_gpu_data(root));
-    char *const data = mutate_side(it, side);
-    synced_mem *views[8];
-    for (unsigned i = 0; i < 16; i++) {
-        if (i < 8)
-            views[i] = view_of(it, 700 * i, 100 + 50 * i);
-        else
-            OK(synced_mem_release(views[(i * 3) % 8]));
-        if (side == SM_CPU)
-            host_fill(data, size, 2 + i);
-        else
-            gpu_fill(data, size, 2 + i, NULL);
-        expect(it, 2 + i);
-        if (i < 8) { /* a read on the same side does not conflict */
-            ck_assert_ptr_eq(read_side(views[i], side), data + 700 * i);
-            ck_assert(reads_right(views[i], side));
-        }
-    }
-    ck_assert_ptr_eq(mutate_side(it, side), data);
-    for (int other = sides() - 1; other >= 0; other--)
-        ck_assert(reads_right(root, (enum sm_side)other));
-    if (it != root)
-        OK(synced_mem_release(it));
-    OK(synced_mem_release(root));
-}
-END_TEST
-
 /* ---- The hot path ---- */
 
 START_TEST(a_view_is_hot)
@@ -132,9 +72,7 @@ START_TEST(a_view_is_hot)
         ck_assert_int_eq(memcmp(&before, &after, sizeof after), 0);
         ck_assert_uint_eq(gpu_calls(NULL), calls);
     }
-    OK(synced_mem_release(it));
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(root));
+    RELEASE_EACH(it, other, root);
 }
 END_TEST
 
@@ -165,8 +103,7 @@ START_TEST(a_cut)
     ck_assert_ptr_eq(mutate_side(it, side), data);
     ck_assert(is_hot(it, side, true));
     ck_assert(reads_right(it, side));
-    OK(synced_mem_release(it));
-    OK(synced_mem_release(beside));
+    RELEASE_EACH(it, beside);
     ck_assert(reads_right(root, side));
     host_writes(root, 3); /* ends the kernels' uses of the parts, which differ */
     (void)mutate_side(root, side);
@@ -212,8 +149,6 @@ END_TEST
 /* A write to some of its bytes, through another view, takes a view's pointers. */
 START_TEST(bytes_in_common)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const root = make_root(_i % 2), *const a = view_of(root, BEGIN, SIZE);
     host_writes(root, 1);
     (void)read_side(a, SM_CPU);
@@ -237,8 +172,6 @@ END_TEST
 /* A stream's repeated accesses to a view call nothing, also beside other views' streams. */
 START_TEST(hot_on_streams)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream one = open_stream(NON_BLOCKING), two = open_stream(NON_BLOCKING);
     synced_mem *const root = make_root(_i), *const a = view_of(root, 0, SIZE), *const b = view_of(root, SIZE, SIZE);
     host_writes(root, 1);
@@ -256,24 +189,19 @@ START_TEST(hot_on_streams)
     ck_assert_int_eq(memcmp(&before, &after, sizeof after), 0);
     ck_assert_uint_eq(gpu_calls(NULL), calls);
     ck_assert_ptr_eq((char *)data + SIZE, there);
-    synced_mem *const mems[] = {a, b, root};
-    release_all(mems, 3);
-    close_stream(one);
-    close_stream(two);
+    RELEASE_EACH(a, b, root);
+    CLOSE_EACH(one, two);
 }
 END_TEST
 
 Suite *suite(void)
 {
     Suite *const made = suite_create("pointers of views");
-    TCase *const pointers = add_case(made, "pointers");
-    tcase_add_loop_test(pointers, places, 0, 10);
-    tcase_add_loop_test(pointers, pointers_stay, 0, 8);
     TCase *const hot = add_case(made, "hot path");
     tcase_add_loop_test(hot, a_view_is_hot, 0, 2);
     tcase_add_loop_test(hot, a_cut, 0, 4);
     tcase_add_loop_test(hot, the_same_bytes, 0, 4);
-    tcase_add_loop_test(hot, bytes_in_common, 0, 4);
-    tcase_add_loop_test(hot, hot_on_streams, 0, 2);
+    add_gpu_loop_test(hot, bytes_in_common, 0, 4);
+    add_gpu_loop_test(hot, hot_on_streams, 0, 2);
     return made;
 }

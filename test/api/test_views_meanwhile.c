@@ -39,11 +39,8 @@ static void begin(unsigned threads)
 static void finish(void)
 {
     ck_assert(device_reads_right(root));
-    OK(synced_mem_release(left));
-    OK(synced_mem_release(right));
-    OK(synced_mem_release(root));
-    close_stream(reader);
-    close_stream(stream);
+    RELEASE_EACH(left, right, root);
+    CLOSE_EACH(reader, stream);
     ck_assert_int_eq(atomic_load(&unsound), 0);
 }
 
@@ -225,8 +222,7 @@ START_TEST(a_writer_goes_on_after_a_join)
     ck_assert(host_reads_right(next));
     if (!_i)
         OK(synced_mem_release(border));
-    OK(synced_mem_release(first));
-    OK(synced_mem_release(next));
+    RELEASE_EACH(first, next);
     finish();
 }
 END_TEST

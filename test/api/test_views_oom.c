@@ -1,26 +1,7 @@
 /* Checks views, and calls on objects in parts, for whose records the host has no memory. */
-#include "each_failure.h"
+#include "calls.h"
 #include "refused_memory.h"
 #include "views_kit.h"
-
-static void begin_refusing(struct failing *it)
-{
-    fail_in = (int)it->nth;
-}
-
-static bool end_refusing(struct failing *it)
-{
-    (void)it;
-    const bool happened = fail_in == 1;
-    fail_in = 0;
-    return happened;
-}
-
-/* All allocations fail from the nth on. */
-static struct failing each_refusal(bool sparse)
-{
-    return (struct failing){begin_refusing, end_refusing, .sparse = sparse};
-}
 
 /* ---- Making views ---- */
 
@@ -71,8 +52,7 @@ START_TEST(no_memory_for_a_view)
         synced_mem *const again = view_of(first, 10, 10);
         ck_assert(host_reads_right(again));
         ck_assert(host_reads_right(root));
-        OK(synced_mem_release(again));
-        OK(synced_mem_release(first));
+        RELEASE_EACH(again, first);
         OK(synced_mem_resize(root, ROOT + 1)); /* no view is left */
         OK(synced_mem_release(root));
         OK(synced_mem_shutdown());
@@ -145,39 +125,21 @@ static synced_mem *make_parts(bool fresh)
     return root;
 }
 
-enum call { HOST_READ, HOST_WRITE, DEVICE_READ, PUSH, PULL, SET_HOST, FREE_HOST, FREE_DEVICE, FREE_ALL, CALLS };
+enum { SET_HOST = CALLS };
+static const int calls[] = {CPU_READ, CPU_MUTABLE, ON_READ, PUSH, PULL, SET_HOST, FREE_CPU, FREE_GPU, FREE_DATA};
+enum { COUNT = sizeof calls / sizeof calls[0] };
 
-static synced_mem_status make_call(enum call call, synced_mem *root)
+static synced_mem_status call_on(synced_mem *root, int call)
 {
     static unsigned char memory[ROOT];
-    switch (call) {
-    case HOST_READ:
-        return status_of(synced_mem_cpu_data(root));
-    case HOST_WRITE:
-        return status_of(synced_mem_mutable_cpu_data(root));
-    case DEVICE_READ:
-        return status_of(synced_mem_gpu_data_on(root, NULL));
-    case PUSH:
-        return synced_mem_async_gpu_push(root, NULL);
-    case PULL:
-        return synced_mem_async_cpu_pull(root, NULL);
-    case SET_HOST:
-        memcpy(memory, expected, ROOT);
-        return synced_mem_set_cpu_data(root, memory);
-    case FREE_HOST:
-        return synced_mem_release_cpu_data(root);
-    case FREE_DEVICE:
-        return synced_mem_release_gpu_data(root);
-    case FREE_ALL:
-        return synced_mem_release_data(root);
-    case CALLS:
-        break;
-    }
-    return SYNCED_MEM_OK;
+    if (call != SET_HOST)
+        return make_call(root, call, NULL);
+    memcpy(memory, expected, ROOT);
+    return synced_mem_set_cpu_data(root, memory);
 }
 
 /* A call that fails changes nothing, and succeeds when there is memory. */
-static void refuse_in_call(enum call call, bool fresh, struct failing *it)
+static void refuse_in_call(int call, bool fresh, struct failing *it)
 {
     synced_mem_head_kind heads[PARTS];
     synced_mem *const root = make_parts(fresh);
@@ -185,17 +147,17 @@ static void refuse_in_call(enum call call, bool fresh, struct failing *it)
         heads[i] = synced_mem_head(parts[i]);
     const synced_mem_head_kind head = synced_mem_head(root);
     begin_failing(it);
-    const synced_mem_status status = make_call(call, root);
+    const synced_mem_status status = call_on(root, call);
     ck_assert(end_failing(it) || status == SYNCED_MEM_OK);
     if (status != SYNCED_MEM_OK) {
-        ck_assert_msg(status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "call %d: %s", (int)call,
+        ck_assert_msg(status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "call %d: %s", call,
                       synced_mem_last_error_message());
         for (int i = 0; i < PARTS; i++)
             ck_assert_int_eq(synced_mem_head(parts[i]), heads[i]);
         ck_assert_int_eq(synced_mem_head(root), head);
-        OK(make_call(call, root));
+        OK(call_on(root, call));
     }
-    if (call == FREE_ALL)
+    if (call == FREE_DATA)
         memset(expected, 0, sizeof expected);
     ck_assert(host_reads_right(root));
     for (int i = 0; i < PARTS; i += 7)
@@ -207,10 +169,9 @@ static void refuse_in_call(enum call call, bool fresh, struct failing *it)
 
 START_TEST(no_memory_for_a_call)
 {
-    const enum call call = (enum call)(_i % CALLS);
-    const bool fresh = _i / CALLS;
-    const bool with_device =
-        call == DEVICE_READ || call == PUSH || call == PULL || call == FREE_DEVICE || call == FREE_HOST;
+    const int call = calls[_i % COUNT];
+    const bool fresh = _i / COUNT;
+    const bool with_device = call == ON_READ || call == PUSH || call == PULL || call == FREE_GPU || call == FREE_CPU;
     const bool with_contents = call == PUSH || call == PULL;
     if ((with_device && !gpu_expected()) || (with_contents && fresh))
         return;
@@ -296,8 +257,7 @@ static bool refuse_in_copy(enum copy copy, struct failing *it)
     for (int i = 0; i < PARTS; i += 7)
         ck_assert(host_reads_right(parts[i]));
     release_all(parts, PARTS);
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(root, other);
     OK(synced_mem_shutdown());
     return lists;
 }
@@ -358,8 +318,6 @@ static void refuse_in_growth(struct failing *it, void *device)
 
 START_TEST(no_memory_for_larger_device_memory)
 {
-    if (!gpu_expected())
-        return;
     void *const device = gpu_alloc(0, ROOT);
     struct failing it = each_refusal(false);
     while (next_failure(&it))
@@ -479,14 +437,12 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("views without memory");
     TCase *const memory = add_case(made, "no memory");
+    add_tests(memory, no_memory_for_facts, no_memory_for_zeros, no_memory_for_a_copy_of_read_only_memory,
+              no_memory_for_a_resize);
+    add_gpu_tests(memory, no_memory_for_larger_device_memory);
     tcase_add_loop_test(memory, no_memory_for_a_view, 0, 2);
     tcase_add_loop_test(memory, no_memory_for_the_first_view, 0, 2);
-    tcase_add_loop_test(memory, no_memory_for_a_call, 0, 2 * CALLS);
+    tcase_add_loop_test(memory, no_memory_for_a_call, 0, 2 * COUNT);
     tcase_add_loop_test(memory, no_memory_for_a_copy, 0, COPIES);
-    tcase_add_test(memory, no_memory_for_facts);
-    tcase_add_test(memory, no_memory_for_zeros);
-    tcase_add_test(memory, no_memory_for_a_copy_of_read_only_memory);
-    tcase_add_test(memory, no_memory_for_a_resize);
-    tcase_add_test(memory, no_memory_for_larger_device_memory);
     return made;
 }

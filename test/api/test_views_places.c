@@ -1,4 +1,5 @@
 /* Checks views in other places: of memory that both sides use, from the caller's allocators, on other devices. */
+#include "calls.h"
 #include "views_kit.h"
 
 #include "heap.h"
@@ -64,8 +65,7 @@ START_TEST(allocators)
     }
     for (int i = 0; i < 3; i++)
         ck_assert(host_reads_right(mems[i]));
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(a));
+    RELEASE_EACH(root, a);
     ck_assert_uint_eq(heap_live(&heaps.host), 1);
     ck_assert(host_reads_right(b));
     OK(synced_mem_release(b));
@@ -165,8 +165,7 @@ START_TEST(device_of_a_view)
     OK(synced_mem_async_gpu_push(b, there));
     ck_assert(host_reads_right(root));
     release_all(mems, 4);
-    close_stream(there);
-    close_stream(here);
+    CLOSE_EACH(there, here);
 }
 END_TEST
 
@@ -214,36 +213,20 @@ static void use_on_another_device(void)
     gpu_make_current(mine);
 }
 
-static synced_mem_status give(const void *pointer)
-{
-    return pointer ? SYNCED_MEM_OK : synced_mem_last_error();
-}
+enum { PUSH_MANY = CALLS };
+static const int late_calls[] = {ON_READ, ON_MUTABLE, ON_OVERWRITE, PUSH, PUSH_MANY};
+enum { LATE_CALLS = sizeof late_calls / sizeof late_calls[0] };
 
-enum late { READS, MUTATES, OVERWRITES, PUSHES, PUSHES_MANY, LATE_CALLS };
-
-static synced_mem_status call_late(enum late call, synced_mem *it, synced_mem *other, synced_mem_stream stream)
+static synced_mem_status call_late(int call, synced_mem *it, synced_mem *other, synced_mem_stream stream)
 {
     synced_mem *const both[] = {other, it};
-    switch (call) {
-    case READS:
-        return give(synced_mem_gpu_data_on(it, stream));
-    case MUTATES:
-        return give(synced_mem_mutable_gpu_data_on(it, stream));
-    case OVERWRITES:
-        return give(synced_mem_overwrite_gpu_data_on(it, stream));
-    case PUSHES:
-        return synced_mem_async_gpu_push(it, stream);
-    case PUSHES_MANY:
-    case LATE_CALLS:
-        break;
-    }
-    return synced_mem_async_gpu_push_n(both, 2, stream);
+    return call == PUSH_MANY ? synced_mem_async_gpu_push_n(both, 2, stream) : make_call(it, call, stream);
 }
 
 /* A call on a stream never gets memory of another device, whoever put the object there. */
 START_TEST(device_meanwhile)
 {
-    const enum late call = _i % LATE_CALLS;
+    const int call = late_calls[_i % LATE_CALLS];
     const bool viewed = _i / LATE_CALLS;
     if (devices() < 2)
         return;
@@ -266,10 +249,8 @@ START_TEST(device_meanwhile)
     gpu_stream_sync(stream_meanwhile);
     if (viewed)
         OK(synced_mem_release(it));
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(other));
-    close_stream(there);
-    close_stream(stream_meanwhile);
+    RELEASE_EACH(root, other);
+    CLOSE_EACH(there, stream_meanwhile);
     heaps_end();
 }
 END_TEST
@@ -296,10 +277,8 @@ START_TEST(copied_meanwhile)
     ck_assert(host_reads_right(root));
     if (_i)
         OK(synced_mem_release(it));
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(from));
-    close_stream(there);
-    close_stream(stream_meanwhile);
+    RELEASE_EACH(root, from);
+    CLOSE_EACH(there, stream_meanwhile);
     heaps_end();
 }
 END_TEST

@@ -76,11 +76,9 @@ START_TEST(divided_meanwhile)
     OK(synced_mem_end_use_on(views[0], other));
     ck_assert(host_reads_right(root));
     ck_assert(host_reads_right(views[0]));
-    for (int i = 0; i < 2; i++)
-        OK(synced_mem_release(views[i]));
+    release_all(views, 2);
     OK(synced_mem_release(root));
-    close_stream(held);
-    close_stream(other);
+    CLOSE_EACH(held, other);
 }
 END_TEST
 

@@ -218,8 +218,7 @@ static void copy(void)
         memcpy(expected + synced_mem_offset(to), expected + synced_mem_offset(from), half);
         memset(heads_of(to), on_host ? (int)CPU : (int)GPU, half);
     }
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(to, from);
 }
 
 /* Replaces or releases the root's memory. */

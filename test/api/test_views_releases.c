@@ -116,8 +116,7 @@ START_TEST(last_view_of_no_bytes)
     const synced_mem_source source = synced_mem_cpu_source(none);
     gpu_delay(stream);
     OK(synced_mem_async_gpu_push(root, stream));
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(part));
+    RELEASE_EACH(root, part);
     emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_release(none));
     emu_fail_clear();

@@ -39,8 +39,6 @@ static pthread_t start(void *(*job)(void *), atomic_bool *done)
 /* A copy of an object in parts cuts its target, and waits for a kernel that writes the source. */
 START_TEST(beside_a_copy)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream const stream = open_stream(NON_BLOCKING);
     resize.discards = _i % 2;
     resize.size = ROOT;
@@ -65,8 +63,7 @@ START_TEST(beside_a_copy)
     ck_assert(resize.discards || host_reads_right(other));
     if (part)
         OK(synced_mem_release(part));
-    synced_mem *const mems[] = {root, other};
-    release_all(mems, 2);
+    RELEASE_EACH(root, other);
     close_stream(stream);
 }
 END_TEST
@@ -77,8 +74,6 @@ END_TEST
 START_TEST(beside_a_new_view)
 {
     static _Alignas(4096) unsigned char memory[6 * 4096];
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     resize.discards = _i;
     resize.size = (size_t)3 * ROOT;
@@ -90,8 +85,7 @@ START_TEST(beside_a_new_view)
     host_writes(high, 2);
     gpu_hold(stream);
     OK(synced_mem_async_gpu_push(low, stream));
-    OK(synced_mem_release(low));
-    OK(synced_mem_release(high));
+    RELEASE_EACH(low, high);
     HEAD(root, AT_CPU);
     const pthread_t resizing = start(make_resize, &resize.done);
     (void)usleep(A_WHILE_US);
@@ -104,8 +98,7 @@ START_TEST(beside_a_new_view)
     HEAD(root, AT_CPU);
     ck_assert(host_reads_right(view));
     ck_assert(host_reads_right(root));
-    synced_mem *const mems[] = {view, root};
-    release_all(mems, 2);
+    RELEASE_EACH(view, root);
     close_stream(stream);
     OK(synced_mem_shutdown());
     gpu_unregister(memory);
@@ -147,8 +140,7 @@ START_TEST(in_a_callback)
     ck_assert(host_reads_right(other));
     OK(synced_mem_resize(other, ROOT));
     ck_assert(host_reads_right(other));
-    synced_mem *const mems[] = {part, root, other};
-    release_all(mems, 3);
+    RELEASE_EACH(part, root, other);
 }
 END_TEST
 
@@ -156,8 +148,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("sizes beside calls");
     TCase *const tests = add_case(made, "threads");
-    tcase_add_loop_test(tests, beside_a_copy, 0, 4);
-    tcase_add_loop_test(tests, beside_a_new_view, 0, 2);
+    add_gpu_loop_test(tests, beside_a_copy, 0, 4);
+    add_gpu_loop_test(tests, beside_a_new_view, 0, 2);
     tcase_add_loop_test(tests, in_a_callback, 0, 2);
     return made;
 }

@@ -13,8 +13,7 @@ START_TEST(mixed_without_a_gpu)
     ck_assert_int_eq(synced_mem_head(part), gpu_expected() ? SYNCED_MEM_SYNCED : SYNCED_MEM_AT_CPU);
     HEAD(root, MIXED);
     ck_assert(host_reads_right(root));
-    OK(synced_mem_release(part));
-    OK(synced_mem_release(root));
+    RELEASE_EACH(part, root);
 }
 END_TEST
 
@@ -23,8 +22,6 @@ START_TEST(one_event)
 {
     enum { ROOTS = 3, VIEWS = 8 };
     const bool push = _i % 2;
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *roots[ROOTS], *views[ROOTS * VIEWS];
     for (int i = 0; i < ROOTS; i++) {
@@ -80,8 +77,7 @@ START_TEST(copies_within_memory)
     SAYS("overlaps");
     ck_assert(host_reads_right(b));
     OK(synced_mem_release_data(other));
-    synced_mem *const mems[] = {a, b, other, root};
-    release_all(mems, 4);
+    RELEASE_EACH(a, b, other, root);
 }
 END_TEST
 
@@ -90,7 +86,7 @@ Suite *suite(void)
     Suite *const made = suite_create("transfers of views");
     TCase *const tests = add_case(made, "transfers");
     tcase_add_test(tests, mixed_without_a_gpu);
-    tcase_add_loop_test(tests, one_event, 0, 4);
+    add_gpu_loop_test(tests, one_event, 0, 4);
     tcase_add_loop_test(tests, copies_within_memory, 0, 4);
     return made;
 }

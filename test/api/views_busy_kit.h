@@ -48,10 +48,8 @@ static inline void finish(void)
     gpu_stream_sync(it.held);
     gpu_stream_sync(it.other);
     ck_assert(host_reads_right(it.root));
-    synced_mem *const mems[] = {it.busy, it.free, it.root};
-    release_all(mems, 3);
-    close_stream(it.held);
-    close_stream(it.other);
+    RELEASE_EACH(it.busy, it.free, it.root);
+    CLOSE_EACH(it.held, it.other);
     gpu_free(it.seen);
     ck_assert_uint_eq(gpu_mismatches(true), 0);
     ck_assert_int_eq(atomic_load(&unsound), 0);
@@ -82,33 +80,16 @@ static inline void host_read(void)
 
 /* ---- Calls that wait ---- */
 
-enum way { HOST_READS, HOST_MUTATES, DEVICE_READS, DEVICE_MUTATES, COPIES, WAYS };
-
 static struct call {
     synced_mem *mem;
-    enum way way;
     atomic_bool done;
 } call;
 
 static inline void *make_call(void *unused)
 {
-    if (call.way == HOST_READS || call.way == HOST_MUTATES) {
-        const void *const data =
-            call.way == HOST_READS ? synced_mem_cpu_data(call.mem) : synced_mem_mutable_cpu_data(call.mem);
-        atomic_store(&call.done, true);
-        SOUND(data && bytes_are_right(call.mem, data));
-    } else if (call.way == COPIES) {
-        synced_mem *to = NULL;
-        SOUND(synced_mem_create(&to, synced_mem_size(call.mem), NULL) == SYNCED_MEM_OK);
-        SOUND(synced_mem_cpu_copy(to, call.mem) == SYNCED_MEM_OK);
-        atomic_store(&call.done, true);
-        const void *const data = synced_mem_cpu_data(to);
-        SOUND(memcmp(data, expected + synced_mem_offset(call.mem), synced_mem_size(call.mem)) == 0);
-        SOUND(synced_mem_release(to) == SYNCED_MEM_OK);
-    } else {
-        SOUND(call.way == DEVICE_READS ? synced_mem_gpu_data(call.mem) : synced_mem_mutable_gpu_data(call.mem));
-        atomic_store(&call.done, true);
-    }
+    const void *const data = synced_mem_cpu_data(call.mem);
+    atomic_store(&call.done, true);
+    SOUND(data && bytes_are_right(call.mem, data));
     return unused;
 }
 
@@ -117,17 +98,15 @@ static inline synced_mem *come_and_go(void)
 {
     synced_mem *const early = view_of(it.root, BUSY_BEGIN + 500, 2000), *const late = view_of(it.root, 2000, 12000);
     synced_mem *const whole = view_of(it.root, 0, ROOT), *const left = view_of(late, 600, 5000);
-    synced_mem *const mems[] = {late, early, whole};
-    release_all(mems, 3);
+    RELEASE_EACH(late, early, whole);
     return left;
 }
 
-/* Makes the call in a thread, which waits until the stream is let go. Meanwhile views are made and released. */
-static inline void check_waits(synced_mem *mem, enum way way)
+/* Reads the object in a thread, which waits until the stream is let go. Meanwhile views are made and released. */
+static inline void check_waits(synced_mem *mem)
 {
     pthread_t thread;
     call.mem = mem;
-    call.way = way;
     atomic_store(&call.done, false);
     ck_assert_int_eq(pthread_create(&thread, NULL, make_call, NULL), 0);
     (void)usleep(A_WHILE_US);

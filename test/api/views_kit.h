@@ -42,12 +42,6 @@ static inline void expect(const synced_mem *mem, unsigned pattern)
     pattern_write(expected + synced_mem_offset(mem), synced_mem_size(mem), pattern);
 }
 
-static inline void *given(const void *data)
-{
-    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
-    return (void *)data;
-}
-
 /* ---- Writers of all bytes of an object ---- */
 
 static inline void host_writes(synced_mem *mem, unsigned pattern)
@@ -123,12 +117,6 @@ static inline void check_bytes(const synced_mem_stats *before, uint64_t up, uint
     const synced_mem_stats after = stats_now();
     ck_assert_uint_eq(after.h2d_bytes - before->h2d_bytes, up);
     ck_assert_uint_eq(after.d2h_bytes - before->d2h_bytes, down);
-}
-
-static inline void release_all(synced_mem *const *mems, int count)
-{
-    for (int i = 0; i < count; i++)
-        OK(synced_mem_release(mems[i]));
 }
 
 #endif

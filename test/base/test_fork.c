@@ -110,8 +110,7 @@ static void check_and_release(void)
     ck_assert(device_is(synced_mem_gpu_data(all.synced), SIZE, 4));
     ck_assert(device_is(synced_mem_gpu_data(all.nothing), SIZE, 0));
     synced_mem *const objects[] = {all.at_cpu, all.at_gpu, all.pinned, all.synced, all.nothing};
-    for (int i = 0; i < 5; i++)
-        OK(synced_mem_release(objects[i]));
+    release_all(objects, 5);
     close_stream(all.stream);
 }
 
@@ -188,8 +187,7 @@ static void use_a_device(const void *unused)
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push_n(both, 2, NULL));
     ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 5));
     ck_assert(pattern_is(synced_mem_cpu_data(other), SIZE, 6));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(mem, other);
 }
 
 /* Calls each function of the seam. */
@@ -258,8 +256,7 @@ static void release_the_parents(const void *unused)
     (void)unused;
     for (int i = 0; i < 5; i++) {
         OK(synced_mem_retain(objects[i]));
-        OK(synced_mem_release(objects[i]));
-        OK(synced_mem_release(objects[i]));
+        RELEASE_EACH(objects[i], objects[i]);
     }
     ck_assert_uint_eq(stats_now().objects, 0);
     live_on_the_host(NULL);
@@ -279,8 +276,6 @@ enum { LIVES = sizeof lives / sizeof lives[0] };
 
 START_TEST(a_parent_with_gpu)
 {
-    if (!gpu_expected())
-        return;
     prepare();
     for (int i = 0; i < 2; i++)
         ck_assert(child_succeeds(lives[_i], NULL));
@@ -306,8 +301,7 @@ static void use_after(const void *argument)
     pattern_write(synced_mem_mutable_cpu_data(mem), SIZE, 1);
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push(mem, NULL));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(parents));
+    RELEASE_EACH(mem, parents);
     live_on_the_host(NULL);
 }
 
@@ -315,8 +309,6 @@ START_TEST(a_parent_that_has_hardly_used_the_gpu)
 {
     synced_mem *mem = NULL;
     void *device = NULL;
-    if (!gpu_expected())
-        return;
     switch ((enum first_use)_i) {
     case COUNTED:
         ck_assert_int_gt(synced_mem_device_count(), 0);
@@ -355,8 +347,6 @@ static void ask_for_what_is_arriving(const void *argument)
 
 START_TEST(work_in_flight)
 {
-    if (!gpu_expected())
-        return;
     prepare();
     synced_mem *mem = make_on(SIZE, 0);
     synced_mem *const gone = pushed(make_at_cpu(SIZE, 6));
@@ -379,12 +369,10 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("fork");
     TCase *const host = add_case_in_children(made, "host");
-    tcase_add_test(host, a_parent_without_gpu);
-    tcase_add_test(host, the_pool_is_trimmed_meanwhile);
-    tcase_add_test(host, a_child_uses_the_device_first);
+    add_tests(host, a_parent_without_gpu, the_pool_is_trimmed_meanwhile, a_child_uses_the_device_first);
     TCase *const device = add_case(made, "device");
-    tcase_add_loop_test(device, a_parent_with_gpu, 0, LIVES);
-    tcase_add_loop_test(device, a_parent_that_has_hardly_used_the_gpu, 0, FIRST_USES);
-    tcase_add_test(device, work_in_flight);
+    add_gpu_tests(device, work_in_flight);
+    add_gpu_loop_test(device, a_parent_with_gpu, 0, LIVES);
+    add_gpu_loop_test(device, a_parent_that_has_hardly_used_the_gpu, 0, FIRST_USES);
     return made;
 }

@@ -204,8 +204,7 @@ static void use_all_of_them(const void *unused)
         ck_assert_uint_eq(change_the_size(i), 0);
         ck_assert_uint_eq(borrow_and_give_back(i), 0);
     }
-    for (int i = 0; i < OBJECTS; i++)
-        OK(synced_mem_release(shared[i]));
+    release_all(shared, OBJECTS);
     live_on_the_host(NULL);
     OK(synced_mem_shutdown());
 }
@@ -229,8 +228,7 @@ START_TEST(forks_while_objects_are_used)
         ck_assert_int_eq(pthread_join(users[i], &failures), 0);
         ck_assert_ptr_null(failures);
     }
-    for (int i = 0; i < OBJECTS; i++)
-        OK(synced_mem_release(shared[i]));
+    release_all(shared, OBJECTS);
     (void)fclose(nowhere);
     (void)alarm(0);
 }
@@ -389,13 +387,11 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("fork_threads");
     TCase *const threads = add_case_in_children(made, "threads");
+    add_tests(threads, forks_during_the_first_call, a_thread_that_is_inside_forks);
     tcase_add_loop_test(threads, forks_during_calls, 0, 2);
-    tcase_add_test(threads, forks_during_the_first_call);
     tcase_add_loop_test(threads, forks_while_objects_are_used, 0, USES);
     tcase_add_loop_test(threads, a_fork_waits_for_calls, 0, 2);
-    tcase_add_test(threads, a_thread_that_is_inside_forks);
     TCase *const device = add_case(made, "device");
-    tcase_add_test(device, forks_while_streams_come_and_go);
-    tcase_add_test(device, many_generations);
+    add_tests(device, forks_while_streams_come_and_go, many_generations);
     return made;
 }

@@ -105,8 +105,7 @@ static void begin(void)
 
 static void end(void)
 {
-    close_stream(one);
-    close_stream(two);
+    CLOSE_EACH(one, two);
     ck_assert_int_eq(atomic_load(&unsound), 0);
 }
 
@@ -264,8 +263,7 @@ START_TEST(while_it_is_freed)
         mems[i] = make_on(PIECE, 0);
         ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(mems[i]));
     }
-    for (int i = 0; i < 2; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, 2);
     run_second_at(AT_THE_FREE, 0, want_device_memory);
     OK(synced_mem_gpu_pool_trim(0, 0));
     join_second();
@@ -285,8 +283,7 @@ START_TEST(while_it_is_chosen)
         gpu_fill(data, PIECE, 1, one);
     }
     gpu_hold(one);
-    for (int i = 0; i < 2; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, 2);
     run_second_at(AT_THE_RECORD, 1, want_device_memory);
     synced_mem *const mem = make_on(PIECE, 0);
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, two));
@@ -365,8 +362,7 @@ static void retire_two(synced_mem_release_callback callback)
 {
     gpu_hold(one);
     synced_mem *const mems[] = {pushed(one, callback), pushed(one, callback)};
-    for (int i = 0; i < 2; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, 2);
 }
 
 static void make_due(void)
@@ -544,18 +540,14 @@ Suite *suite(void)
     TCase *const waiting = add_case(made, "waiting");
     tcase_add_loop_test(waiting, beside_a_waiter, 0, 2);
     TCase *const meanwhile = add_case(made, "meanwhile");
-    tcase_add_test(meanwhile, while_it_is_asked_about);
-    tcase_add_test(meanwhile, while_it_is_freed);
-    tcase_add_test(meanwhile, while_it_is_chosen);
-    tcase_add_test(meanwhile, while_it_is_unregistered);
-    tcase_add_test(meanwhile, while_another_is_refused);
+    add_tests(meanwhile, while_it_is_asked_about, while_it_is_freed, while_it_is_chosen, while_it_is_unregistered,
+              while_another_is_refused);
     tcase_add_loop_test(meanwhile, while_more_is_asked_for, 0, 2);
     tcase_add_loop_test(meanwhile, while_another_passes_by, 0, 2);
     TCase *const callbacks = add_case(made, "callbacks");
-    tcase_add_loop_test(callbacks, beside_a_callback, 0, 2);
     tcase_add_test(callbacks, inside_a_callback);
+    tcase_add_loop_test(callbacks, beside_a_callback, 0, 2);
     TCase *const forks = add_case(made, "forks");
-    tcase_add_test(forks, forked_by_a_callback);
-    tcase_add_test(forks, forked_meanwhile);
+    add_tests(forks, forked_by_a_callback, forked_meanwhile);
     return made;
 }

@@ -142,10 +142,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("mutex");
     TCase *const tests = add_case_in_children(made, "mutex");
-    tcase_add_test(tests, one_at_a_time);
-    tcase_add_test(tests, open_again_in_a_moment);
-    tcase_add_test(tests, held_for_long);
-    tcase_add_test(tests, events_happen);
-    tcase_add_test(tests, a_fork_beside_sleepers);
+    add_tests(tests, one_at_a_time, open_again_in_a_moment, held_for_long, events_happen, a_fork_beside_sleepers);
     return made;
 }

@@ -79,7 +79,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("slab");
     TCase *const tests = add_case(made, "slab");
-    tcase_add_test(tests, slab);
-    tcase_add_test(tests, lists);
+    add_tests(tests, slab, lists);
     return made;
 }

@@ -30,18 +30,10 @@ static synced_mem *make_at(bool gpu, int i, synced_mem_stream kernels)
     return mem;
 }
 
-static void release_all(synced_mem *const *mems, int count)
-{
-    for (int i = 0; i < count; i++)
-        OK(synced_mem_release(mems[i]));
-}
-
 START_TEST(all_sizes_arrive)
 {
     synced_mem *mems[MANY];
     const bool pull = _i % 2;
-    if (!gpu_expected())
-        return;
     synced_mem_stream kernels = open_stream(NON_BLOCKING);
     synced_mem_stream stream = open_stream(_i / 2);
     for (int i = 0; i < MANY; i++)
@@ -62,8 +54,7 @@ START_TEST(all_sizes_arrive)
         ck_assert(device_is(synced_mem_gpu_data(mems[i]), size_of(i), (unsigned)i + 1));
     }
     release_all(mems, MANY);
-    close_stream(kernels);
-    close_stream(stream);
+    CLOSE_EACH(kernels, stream);
 }
 END_TEST
 
@@ -73,8 +64,6 @@ START_TEST(all_kinds_in_one_call)
     enum { KINDS = 7, PAGEABLE = 1, LARGE = 2, EMPTY = 3 };
     static const size_t bytes[KINDS] = {100, 4096, STAGED, 0, 1, 140000, 5000};
     synced_mem *mems[KINDS];
-    if (!gpu_expected())
-        return;
     void *pageable[KINDS] = {[PAGEABLE] = malloc(bytes[PAGEABLE]), [LARGE] = malloc(bytes[LARGE])};
     synced_mem_stream stream = open_stream(_i);
     for (int i = 0; i < KINDS; i++) {
@@ -124,8 +113,6 @@ START_TEST(other_work_around)
 {
     enum { COUNT = 4, SIZE = 4096 };
     synced_mem *mems[COUNT];
-    if (!gpu_expected())
-        return;
     synced_mem_stream kernels = open_stream(NON_BLOCKING);
     synced_mem_stream stream = open_stream(_i);
     for (int i = 0; i < COUNT; i++) {
@@ -156,8 +143,7 @@ START_TEST(other_work_around)
         }
     }
     release_all(mems, COUNT);
-    close_stream(kernels);
-    close_stream(stream);
+    CLOSE_EACH(kernels, stream);
 }
 END_TEST
 
@@ -169,8 +155,6 @@ START_TEST(one_memory_for_all)
     enum { COUNT = 100, SIZE = 1000 };
     synced_mem *mems[COUNT];
     const bool pull = _i % 2;
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     char *const device = gpu_alloc(0, (size_t)2 * COUNT * SIZE);
     char *const host = gpu_pinned_alloc((size_t)2 * COUNT * SIZE);
@@ -208,8 +192,6 @@ START_TEST(memory_of_another_object)
     synced_mem *mems[COUNT];
     const bool pull = _i % 2;
     const int owner = _i / 2;
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     for (int i = 0; i < COUNT; i++) {
         mems[i] = make_on(SIZE, 0);
@@ -242,11 +224,11 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("batch");
     TCase *const tests = add_case(made, "batch");
-    tcase_add_loop_test(tests, all_sizes_arrive, 0, 2 * STREAM_KINDS);
-    tcase_add_loop_test(tests, all_kinds_in_one_call, 0, STREAM_KINDS);
     tcase_add_test(tests, without_a_gpu);
-    tcase_add_loop_test(tests, other_work_around, 0, STREAM_KINDS);
-    tcase_add_loop_test(tests, one_memory_for_all, 0, 6);
-    tcase_add_loop_test(tests, memory_of_another_object, 0, 6);
+    add_gpu_loop_test(tests, all_sizes_arrive, 0, 2 * STREAM_KINDS);
+    add_gpu_loop_test(tests, all_kinds_in_one_call, 0, STREAM_KINDS);
+    add_gpu_loop_test(tests, other_work_around, 0, STREAM_KINDS);
+    add_gpu_loop_test(tests, one_memory_for_all, 0, 6);
+    add_gpu_loop_test(tests, memory_of_another_object, 0, 6);
     return made;
 }

@@ -32,8 +32,7 @@ static void begin(void)
 static void finish(void)
 {
     for (int i = 0; i < MANY; i++) {
-        OK(synced_mem_release(mems[i]));
-        OK(synced_mem_release(targets[i]));
+        RELEASE_EACH(mems[i], targets[i]);
     }
     close_stream(stream);
     for (int i = 0; i < OTHERS; i++)
@@ -184,7 +183,6 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "batch_calls");
     tcase_add_loop_test(tests, calls_do_not_grow, 0, WAYS * PASTS);
     tcase_add_loop_test(tests, calls_at_rest, PUSH, COPY);
-    tcase_add_test(tests, more_streams_than_room);
-    tcase_add_test(tests, each_call_for_itself);
+    add_tests(tests, more_streams_than_room, each_call_for_itself);
     return made;
 }

@@ -65,12 +65,6 @@ static void check_all(synced_mem *const mems[COUNT], unsigned pattern)
     }
 }
 
-static void release_all(synced_mem *const mems[COUNT])
-{
-    for (unsigned i = 0; i < COUNT; i++)
-        OK(synced_mem_release(mems[i]));
-}
-
 /* ---- When there is a batch ---- */
 
 START_TEST(by_size)
@@ -89,7 +83,7 @@ START_TEST(by_size)
         OK(move_n(cases[i].pull, mems, COUNT, stream));
         expect_calls(before, cases[i].batch ? 1 : 0, cases[i].batch ? 0 : COUNT);
         check_all(mems, 1);
-        release_all(mems);
+        release_all(mems, COUNT);
         close_stream(stream);
     }
 }
@@ -106,7 +100,7 @@ START_TEST(by_stream)
         OK(move_n(false, mems, COUNT, streams[i]));
         expect_calls(before, i < 2 ? 0 : 1, i < 2 ? COUNT : 0);
         check_all(mems, 1);
-        release_all(mems);
+        release_all(mems, COUNT);
         gpu_stream_sync(streams[i]);
     }
     OK(synced_mem_forget_stream(cudaStreamPerThread));
@@ -140,7 +134,7 @@ START_TEST(by_number_and_memory)
     OK(move_n(true, mems, COUNT, stream));
     expect_calls(before, 1, 1);
     check_all(mems, 3);
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
     free(pageable);
 }
@@ -157,7 +151,7 @@ START_TEST(an_older_driver)
     OK(move_n(false, mems, COUNT, stream));
     expect_calls(before, _i ? 1 : 0, _i ? 0 : COUNT);
     check_all(mems, 1);
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
 }
 END_TEST
@@ -189,7 +183,7 @@ START_TEST(a_driver_without)
     expect_calls(before, 0, COUNT);
     ck_assert_int_eq(cudaGetLastError(), cudaSuccess);
     check_all(mems, 2);
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
 }
 END_TEST
@@ -211,7 +205,7 @@ START_TEST(a_driver_without_in_one_call)
     expect_calls(before, 1, COUNT);
     for (unsigned i = 0; i < 2; i++)
         ck_assert(device_is(device + i * SIZE, SIZE, i + 3));
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
     gpu_free(device);
 }
@@ -234,7 +228,7 @@ START_TEST(a_trace)
     OK(move_n(false, mems, COUNT, stream));
     expect_calls(before, 1, 0);
     check_all(mems, 2);
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
 }
 END_TEST
@@ -257,7 +251,7 @@ START_TEST(one_memory_for_two)
     for (int i = 0; i < 2; i++)
         ck_assert(device_is(device, SIZE, 1));
     ck_assert(device_is(device + SIZE + 1, SIZE, 4));
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
     gpu_free(device);
 }
@@ -286,7 +280,7 @@ START_TEST(a_refused_batch)
     }
     OK(move_n(pull, mems, COUNT, stream));
     check_all(mems, _i < 2 ? 3 : 1);
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
 }
 END_TEST
@@ -342,9 +336,8 @@ START_TEST(the_writer_of_a_refused_pull)
     for (unsigned i = 0; i < COUNT; i++)
         gpu_fill(data[i], SIZE, i + 5, kernels);
     check_all(mems, 5);
-    release_all(mems);
-    close_stream(kernels);
-    close_stream(stream);
+    release_all(mems, COUNT);
+    CLOSE_EACH(kernels, stream);
 }
 END_TEST
 
@@ -370,9 +363,8 @@ START_TEST(a_batch_that_is_not_sent)
         OK(synced_mem_async_gpu_push(mems[i], other));
     }
     check_all(mems, 1);
-    release_all(mems);
-    close_stream(stream);
-    close_stream(other);
+    release_all(mems, COUNT);
+    CLOSE_EACH(stream, other);
 }
 END_TEST
 
@@ -394,7 +386,7 @@ START_TEST(a_batch_that_is_sent_early)
         ck_assert_int_eq(synced_mem_head(mems[i]), SYNCED_MEM_AT_CPU);
         ck_assert(host_is(synced_mem_cpu_data(mems[i]), SIZE, i + 1));
     }
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
     gpu_free(device);
 }
@@ -422,7 +414,7 @@ START_TEST(no_event_behind_a_refused_batch)
         write_one(_i, mems[i], i + 7, stream);
     OK(move_n(_i, mems, COUNT, stream));
     check_all(mems, 7);
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
 }
 END_TEST
@@ -440,7 +432,7 @@ START_TEST(no_end_of_a_refused_batch)
     OK(move_n(_i, mems, COUNT, stream));
     ck_assert_uint_eq(stats_now().quarantined, COUNT);
     check_all(mems, 1);
-    release_all(mems);
+    release_all(mems, COUNT);
     close_stream(stream);
     (void)synced_mem_shutdown();
     emu_reset(0);
@@ -459,7 +451,7 @@ START_TEST(a_lost_device)
         ck_assert_int_eq(synced_mem_head(mems[i]), SYNCED_MEM_AT_CPU);
         ck_assert(host_is(synced_mem_cpu_data(mems[i]), SIZE, i + 1));
     }
-    release_all(mems);
+    release_all(mems, COUNT);
 }
 END_TEST
 
@@ -477,7 +469,7 @@ START_TEST(no_memory_for_the_call)
     expect_calls(before, 0, 0);
     OK(move_n(_i, mems, COUNT, stream));
     check_all(mems, 1);
-    release_all(mems);
+    release_all(mems, COUNT);
     gpu_stream_destroy(stream);
 }
 END_TEST
@@ -486,21 +478,15 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("batch_failures");
     TCase *const tests = add_case(made, "batches");
-    tcase_add_test(tests, by_size);
-    tcase_add_test(tests, by_stream);
-    tcase_add_test(tests, by_number_and_memory);
+    add_tests(tests, by_size, by_stream, by_number_and_memory, a_driver_without_in_one_call, a_trace,
+              one_memory_for_two);
     tcase_add_loop_test(tests, an_older_driver, 0, 2);
     tcase_add_loop_test(tests, a_driver_without, 0, 2);
-    tcase_add_test(tests, a_driver_without_in_one_call);
-    tcase_add_test(tests, a_trace);
-    tcase_add_test(tests, one_memory_for_two);
     TCase *const refused = add_case(made, "refused");
+    add_tests(refused, the_writer_of_a_refused_pull, a_batch_that_is_not_sent, a_batch_that_is_sent_early);
     tcase_add_loop_test(refused, no_memory_for_the_call, 0, 2);
     tcase_add_loop_test(refused, a_refused_batch, 0, 4);
     tcase_add_loop_test(refused, memory_of_a_refused_batch, 0, 4);
-    tcase_add_test(refused, the_writer_of_a_refused_pull);
-    tcase_add_test(refused, a_batch_that_is_not_sent);
-    tcase_add_test(refused, a_batch_that_is_sent_early);
     tcase_add_loop_test(refused, no_event_behind_a_refused_batch, 0, 2);
     TCase *const lost = add_case_without_end(made, "lost");
     tcase_add_test(lost, a_lost_device);

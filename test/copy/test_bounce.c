@@ -79,8 +79,6 @@ static void rewrite_the_source(int way, size_t size, int kind)
 
 START_TEST(the_source_is_rewritten_at_once)
 {
-    if (!gpu_expected())
-        return;
     stage_nothing();
     for (int way = 0; way < WAYS; way++)
         for (int kind = 0; kind < STREAM_KINDS; kind++)
@@ -91,8 +89,6 @@ END_TEST
 /* The same holds if no memory can be page-locked. */
 START_TEST(without_page_locked_memory)
 {
-    if (!gpu_expected())
-        return;
     stage_nothing();
     OK(synced_mem_host_pool_set_limit(1));
     for (int way = 0; way < WAYS; way++)
@@ -105,8 +101,6 @@ END_TEST
 START_TEST(a_held_stream)
 {
     enum { MANY = 20 };
-    if (!gpu_expected())
-        return;
     void *const mine = memory(SIZE, 0);
     synced_mem *mems[MANY];
     synced_mem_stream stream = gpu_stream_create(0, false);
@@ -139,8 +133,6 @@ END_TEST
 /* Buffers come back without a reap, and are used again. */
 START_TEST(buffers_are_used_again)
 {
-    if (!gpu_expected())
-        return;
     void *const mine = memory(SIZE, 1);
     synced_mem *const mem = make_in(mine, SIZE);
     synced_mem_stream stream = gpu_stream_create(0, false);
@@ -161,8 +153,6 @@ END_TEST
 START_TEST(buffers_are_few)
 {
     enum { PIECE = 60000, MOST = 16, MANY = 3 * MOST };
-    if (!gpu_expected())
-        return;
     stage_nothing();
     void *const mine = memory(PIECE, 0);
     synced_mem *const mem = make_in(mine, PIECE);
@@ -188,8 +178,6 @@ END_TEST
 START_TEST(many_streams)
 {
     enum { MANY = 70 };
-    if (!gpu_expected())
-        return;
     void *const mine = memory(100, 1);
     synced_mem *mems[MANY];
     synced_mem_stream streams[MANY];
@@ -213,8 +201,6 @@ END_TEST
 /* The shutdown waits for pushes in flight. */
 START_TEST(shutdown_behind_a_push)
 {
-    if (!gpu_expected())
-        return;
     void *const mine = memory(SIZE, 1);
     synced_mem *const mem = make_in(mine, SIZE);
     synced_mem_stream stream = gpu_stream_create(0, false);
@@ -239,8 +225,6 @@ static void look_in_the_child(const void *unused)
 
 START_TEST(a_forked_child)
 {
-    if (!gpu_expected())
-        return;
     void *const mine = memory(SIZE, 1);
     synced_mem *const mem = make_in(mine, SIZE);
     synced_mem_stream stream = gpu_stream_create(0, false);
@@ -264,8 +248,6 @@ END_TEST
  * buffers. */
 START_TEST(in_chunks)
 {
-    if (!gpu_expected())
-        return;
     stage_nothing();
     void *const mine = memory(LARGE, 1);
     synced_mem *const mem = make_in(mine, LARGE);
@@ -291,15 +273,12 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("bounce");
     TCase *const source = add_case(made, "source");
-    tcase_add_loop_test(source, the_source_is_rewritten_at_once, 0, LENGTHS);
-    tcase_add_loop_test(source, without_page_locked_memory, 0, LENGTHS);
-    tcase_add_test(source, a_held_stream);
+    add_gpu_tests(source, a_held_stream);
+    add_gpu_loop_test(source, the_source_is_rewritten_at_once, 0, LENGTHS);
+    add_gpu_loop_test(source, without_page_locked_memory, 0, LENGTHS);
     TCase *const buffers = add_case(made, "buffers");
-    tcase_add_test(buffers, buffers_are_used_again);
-    tcase_add_test(buffers, buffers_are_few);
-    tcase_add_test(buffers, many_streams);
-    tcase_add_test(buffers, shutdown_behind_a_push);
-    tcase_add_test(buffers, a_forked_child);
-    tcase_add_loop_test(buffers, in_chunks, 0, STREAM_KINDS);
+    add_gpu_tests(buffers, buffers_are_used_again, buffers_are_few, many_streams, shutdown_behind_a_push,
+                  a_forked_child);
+    add_gpu_loop_test(buffers, in_chunks, 0, STREAM_KINDS);
     return made;
 }

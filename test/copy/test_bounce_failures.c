@@ -207,14 +207,11 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("bounce_failures");
     TCase *const refused = add_case(made, "refused");
+    add_tests(refused, the_copy_is_refused, nobody_can_tell);
     tcase_add_loop_test(refused, a_query_fails, 0, 4);
-    tcase_add_test(refused, the_copy_is_refused);
-    tcase_add_test(refused, nobody_can_tell);
     TCase *const held = add_case(made, "held");
     tcase_add_loop_test(held, behind_held_streams, 0, 2);
     TCase *const lost = add_case_without_end(made, "lost");
-    tcase_add_test(lost, no_event);
-    tcase_add_test(lost, no_buffer_and_no_wait);
-    tcase_add_test(lost, the_device_is_lost);
+    add_tests(lost, no_event, no_buffer_and_no_wait, the_device_is_lost);
     return made;
 }

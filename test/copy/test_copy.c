@@ -63,7 +63,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("copy");
     TCase *const tests = add_case(made, "copy");
-    tcase_add_test(tests, copies);
-    tcase_add_test(tests, a_record_used_again);
+    add_tests(tests, copies, a_record_used_again);
     return made;
 }

@@ -19,8 +19,6 @@ static synced_mem *make_written_on(synced_mem_stream stream, size_t size, unsign
 /* On the same stream, memory changes hands with its work pending. There is neither a wait nor a call of the runtime. */
 START_TEST(on_the_same_stream)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(_i);
     gpu_delay(stream);
     synced_mem *mem = make_written_on(stream, SIZE, 1);
@@ -50,8 +48,6 @@ END_TEST
 /* Another stream gets the memory only after its work has ended. It never waits for a kernel that does not end. */
 START_TEST(on_another_stream)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem_stream other = open_stream(NON_BLOCKING);
     synced_mem *mem = make_written_on(stream, SIZE, 1);
@@ -72,16 +68,13 @@ START_TEST(on_another_stream)
         ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
         OK(synced_mem_release(mem));
     }
-    close_stream(stream);
-    close_stream(other);
+    CLOSE_EACH(stream, other);
 }
 END_TEST
 
 /* Memory is requested without a stream, or was requested without one before. */
 START_TEST(without_a_stream)
 {
-    if (!gpu_expected())
-        return;
     for (unsigned i = 1; i < 20; i++) {
         synced_mem *const mem = i % 3 ? make_at_cpu(SIZE, i) : make_at_gpu(SIZE, i);
         ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, i));
@@ -98,8 +91,6 @@ END_TEST
 /* A request gets only memory of exactly its size. */
 START_TEST(by_size)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     for (unsigned i = 1; i <= 40; i++)
         OK(synced_mem_release(make_written_on(stream, SIZE + i, i)));
@@ -110,8 +101,7 @@ START_TEST(by_size)
     synced_mem *const same = make_written_on(stream, SIZE + 7, 1);
     ck_assert_uint_eq(stats_now().gpu_spare_bytes, kept - SIZE - 7);
     ck_assert(host_is(synced_mem_cpu_data(same), SIZE + 7, 1));
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(same));
+    RELEASE_EACH(other, same);
     close_stream(stream);
 }
 END_TEST
@@ -129,8 +119,7 @@ START_TEST(limits)
     synced_mem *mems[MANY];
     for (int i = 0; i < 5; i++)
         mems[i] = make_written_on(stream, SIZE, 1);
-    for (int i = 0; i < 5; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, 5);
     ck_assert_uint_eq(stats_now().gpu_spare_bytes, 3 * SIZE);
     OK(synced_mem_gpu_pool_set_spare_limit(0, 3 * SIZE - 1));
     ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
@@ -140,8 +129,7 @@ START_TEST(limits)
     OK(synced_mem_gpu_pool_set_threshold(0, UINT64_MAX));
     for (int i = 0; i < MANY; i++)
         mems[i] = make_written_on(stream, 100, 1);
-    for (int i = 0; i < MANY; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, MANY);
     ck_assert_uint_eq(stats_now().gpu_spare_bytes, 256 * 100);
     OK(synced_mem_gpu_pool_trim(0, 0));
     ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
@@ -152,8 +140,6 @@ END_TEST
 /* The stream is done, or destroyed, before its memory is requested. */
 START_TEST(streams_that_go)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem_stream other = open_stream(NON_BLOCKING);
     OK(synced_mem_release(make_written_on(stream, SIZE, 1)));
@@ -183,8 +169,6 @@ static void in_child(const void *unused)
 /* A trim also returns memory that was freed on a stream that no call polls. */
 START_TEST(trimmed)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem_gpu_pool_stats stats = {.struct_size = sizeof stats};
     OK(synced_mem_release(make_written_on(stream, SIZE, 1)));
@@ -202,8 +186,6 @@ END_TEST
 
 START_TEST(of_a_parent)
 {
-    if (!gpu_expected())
-        return;
     OK(synced_mem_release(make_written_on(NULL, SIZE, 1)));
     ck_assert(in_a_child(in_child, NULL));
     ck_assert_uint_eq(stats_now().gpu_spare_bytes, SIZE);
@@ -217,8 +199,6 @@ START_TEST(beside_a_busy_stream)
     synced_mem *mems[4 * IDLE];
     synced_mem_stream streams[IDLE];
     int count = 0;
-    if (!gpu_expected())
-        return;
     synced_mem_stream busy = open_stream(NON_BLOCKING);
     synced_mem_stream asking = open_stream(NON_BLOCKING);
     while (count < BUSY)
@@ -244,8 +224,7 @@ START_TEST(beside_a_busy_stream)
         OK(synced_mem_release(mems[--count]));
     for (int i = 0; i < IDLE; i++)
         close_stream(streams[i]);
-    close_stream(busy);
-    close_stream(asking);
+    CLOSE_EACH(busy, asking);
 }
 END_TEST
 
@@ -341,8 +320,6 @@ START_TEST(the_oldest_go)
     synced_mem *held[HELD];
     unsigned seed = (unsigned)_i;
     int count = 0;
-    if (!gpu_expected())
-        return;
     const size_t limit = _i % 2 ? LIMIT : 100 * LIMIT;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     OK(synced_mem_gpu_pool_set_spare_limit(0, limit));
@@ -373,8 +350,6 @@ END_TEST
 START_TEST(a_look_makes_nothing_younger)
 {
     enum { PIECES = 5 };
-    if (!gpu_expected())
-        return;
     synced_mem_stream busy = open_stream(NON_BLOCKING);
     synced_mem_stream other = open_stream(NON_BLOCKING);
     synced_mem *mems[PIECES];
@@ -382,8 +357,7 @@ START_TEST(a_look_makes_nothing_younger)
     for (int i = 0; i < PIECES; i++)
         mems[i] = make_written_on(busy, SIZE + (size_t)i, 1);
     gpu_hold(busy);
-    for (int i = 0; i < PIECES; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, PIECES);
     const uint64_t all = stats_now().gpu_spare_bytes;
     for (int i = 0; i < PIECES; i++)
         mems[i] = make_written_on(other, SIZE + (size_t)((i + _i) % PIECES), 2);
@@ -392,11 +366,9 @@ START_TEST(a_look_makes_nothing_younger)
     gpu_stream_sync(other);
     OK(synced_mem_release(more));
     ck_assert_uint_eq(stats_now().gpu_spare_bytes, all + PIECES); /* the first piece, of SIZE bytes, has left */
-    for (int i = 0; i < PIECES; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, PIECES);
     gpu_unhold();
-    close_stream(busy);
-    close_stream(other);
+    CLOSE_EACH(busy, other);
 }
 END_TEST
 
@@ -420,8 +392,6 @@ START_TEST(a_reader_that_vanishes)
     synced_mem_stream readers[READERS];
     const int first = _i % READERS;
     const uint64_t before = stats_now().quarantined; /* other tests of the process may have lost memory */
-    if (!gpu_expected())
-        return;
     synced_mem_stream asking = open_stream(NON_BLOCKING);
     synced_mem *mem = make_at_cpu(SIZE, 1);
     void *const seen = gpu_alloc(0, SIZE);
@@ -543,20 +513,15 @@ Suite *suite(void)
 {
     Suite *const of = suite_create("device_cache");
     TCase *tests = add_case(of, "spare");
-    tcase_add_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
-    tcase_add_loop_test(tests, on_another_stream, 0, 2);
-    tcase_add_test(tests, beside_a_busy_stream);
-    tcase_add_test(tests, streams_share_no_bin);
-    tcase_add_test(tests, without_a_stream);
-    tcase_add_test(tests, by_size);
-    tcase_add_test(tests, limits);
-    tcase_add_loop_test(tests, streams_that_go, 0, 2);
-    tcase_add_test(tests, trimmed);
-    tcase_add_test(tests, of_a_parent);
-    tcase_add_loop_test(tests, the_oldest_go, 0, 4);
-    tcase_add_loop_test(tests, a_look_makes_nothing_younger, 0, 2);
+    add_tests(tests, streams_share_no_bin, limits);
+    add_gpu_tests(tests, beside_a_busy_stream, without_a_stream, by_size, trimmed, of_a_parent);
+    add_gpu_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
+    add_gpu_loop_test(tests, on_another_stream, 0, 2);
+    add_gpu_loop_test(tests, streams_that_go, 0, 2);
+    add_gpu_loop_test(tests, the_oldest_go, 0, 4);
+    add_gpu_loop_test(tests, a_look_makes_nothing_younger, 0, 2);
     TCase *const gone = add_case_without_end(of, "gone");
-    tcase_add_loop_test(gone, a_reader_that_vanishes, 0, 2 * READERS);
+    add_gpu_loop_test(gone, a_reader_that_vanishes, 0, 2 * READERS);
     tcase_add_loop_test(gone, streams_that_vanish, 0, 20);
     return of;
 }

@@ -67,8 +67,7 @@ START_TEST(broken_while_the_host_copy_was_filled)
         }
         ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     }
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(from, mem);
     end();
 }
 END_TEST
@@ -100,7 +99,7 @@ Suite *suite(void)
 {
     Suite *const of = suite_create("filled");
     TCase *const tests = add_case_without_end(of, "filled");
-    tcase_add_loop_test(tests, broken_while_the_host_copy_was_filled, 0, 16);
     tcase_add_test(tests, handed_back_while_it_is_filled);
+    tcase_add_loop_test(tests, broken_while_the_host_copy_was_filled, 0, 16);
     return of;
 }

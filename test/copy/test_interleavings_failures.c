@@ -39,8 +39,7 @@ START_TEST(a_failed_call_takes_nothing_from_others)
     ck_assert(device_is(seen, SIZE, 1));
     OK(synced_mem_release(mem));
     gpu_free(seen);
-    close_stream(stream);
-    close_stream(other);
+    CLOSE_EACH(stream, other);
 }
 END_TEST
 
@@ -119,12 +118,10 @@ START_TEST(a_failed_call_keeps_the_contents_of_others)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     if (in_parts)
         OK(synced_mem_release(view));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(mem, from);
     gpu_pinned_free(handed_in[0]);
     gpu_free(handed_in[1]);
-    close_stream(stream);
-    close_stream(next);
+    CLOSE_EACH(stream, next);
 }
 END_TEST
 
@@ -149,8 +146,7 @@ START_TEST(a_turn_goes_on_after_a_failed_call)
     gpu_fill(data, SIZE, 2, stream);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     OK(synced_mem_release(mem));
-    close_stream(stream);
-    close_stream(next);
+    CLOSE_EACH(stream, next);
 }
 END_TEST
 
@@ -181,8 +177,7 @@ START_TEST(a_turn_ends_in_spite_of_a_failed_call)
     }
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
     OK(synced_mem_release(mem));
-    close_stream(stream);
-    close_stream(next);
+    CLOSE_EACH(stream, next);
 }
 END_TEST
 

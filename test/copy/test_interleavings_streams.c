@@ -74,8 +74,7 @@ START_TEST(two_are_done_with_a_stream)
     OK(synced_mem_release_data(two[0]));
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(two[0], stream));
     ck_assert(host_is(synced_mem_cpu_data(two[1]), SIZE, 2));
-    for (int i = 0; i < 2; i++)
-        OK(synced_mem_release(two[i]));
+    release_all(two, 2);
     close_stream(stream);
 }
 END_TEST

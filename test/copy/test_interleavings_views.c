@@ -39,8 +39,7 @@ START_TEST(a_failed_call_keeps_the_push_of_others)
     ck_assert(device_is(synced_mem_gpu_data_on(mem, next), SIZE, 1));
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
-    close_stream(stream);
-    close_stream(next);
+    CLOSE_EACH(stream, next);
 }
 END_TEST
 
@@ -83,9 +82,7 @@ START_TEST(a_failed_call_keeps_what_was_joined)
     ck_assert_int_eq(synced_mem_head(part), SYNCED_MEM_AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(part), SIZE / 4, 2));
     ck_assert(host_is((const char *)synced_mem_cpu_data(mem) + SIZE / 4, SIZE / 4, 0));
-    OK(synced_mem_release(part));
-    OK(synced_mem_release(last));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(part, last, mem);
     close_stream(stream);
 }
 END_TEST
@@ -122,9 +119,7 @@ START_TEST(a_view_of_the_target_of_a_copy)
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     ck_assert_int_eq(synced_mem_head(part), SYNCED_MEM_AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
-    OK(synced_mem_release(part));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(part, mem, from);
     close_stream(stream);
 }
 END_TEST
@@ -153,9 +148,7 @@ START_TEST(a_written_view_of_the_target_of_a_failed_copy)
     ck_assert_int_eq(synced_mem_head(part), SYNCED_MEM_AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(part), 100, 3));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_MIXED);
-    OK(synced_mem_release(part));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(part, mem, from);
     close_stream(stream);
 }
 END_TEST
@@ -164,9 +157,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("interleavings_views");
     TCase *const tests = add_case(made, "interleavings_views");
+    add_tests(tests, a_failed_call_keeps_what_was_joined, a_written_view_of_the_target_of_a_failed_copy);
     tcase_add_loop_test(tests, a_failed_call_keeps_the_push_of_others, 0, 2);
-    tcase_add_test(tests, a_failed_call_keeps_what_was_joined);
     tcase_add_loop_test(tests, a_view_of_the_target_of_a_copy, 0, 6);
-    tcase_add_test(tests, a_written_view_of_the_target_of_a_failed_copy);
     return made;
 }

@@ -33,8 +33,7 @@ static void begin(bool with_race_check)
 
 static void finish(void)
 {
-    close_stream(blocking);
-    close_stream(other);
+    CLOSE_EACH(blocking, other);
     gpu_free(mine);
     gpu_free(seen);
 }
@@ -472,15 +471,13 @@ Suite *suite(void)
 {
     Suite *const of = suite_create("old_pointers");
     TCase *const tests = add_case(of, "old_pointers");
+    add_tests(tests, adopted_memory_stays, borrowed_memory_goes, events);
     tcase_add_loop_test(tests, nobody_gets_the_memory, 0, 2 * WAYS * KINDS * CASES);
     tcase_add_loop_test(tests, contents_come_behind, 0, 16);
     tcase_add_loop_test(tests, zeros_come_behind, 0, 2 * KINDS);
-    tcase_add_test(tests, adopted_memory_stays);
-    tcase_add_test(tests, borrowed_memory_goes);
     tcase_add_loop_test(tests, a_capture_keeps_it, 0, 2 * KINDS);
     tcase_add_loop_test(tests, a_failure_delays_it, 0, 2);
     tcase_add_loop_test(tests, short_memory, 0, 2);
-    tcase_add_test(tests, events);
     tcase_add_loop_test(tests, a_refused_push_enters_nothing, 0, 2);
     tcase_add_loop_test(tests, a_program, 0, 12);
     TCase *const lost = add_case_without_end(of, "lost");

@@ -83,8 +83,6 @@ static void end_all(int expected)
 START_TEST(few_queries)
 {
     static const int counts[] = {1, 2, 7, 8, 9, 16, 17, STREAMS};
-    if (!gpu_expected())
-        return;
     open_streams(counts[_i]);
     for (int i = 0; i < MANY; i++)
         retire(i, held[i % streams]);
@@ -117,8 +115,6 @@ END_TEST
 /* The next call hands back a copy whose work has ended, behind many whose work has not. */
 START_TEST(one_behind_many)
 {
-    if (!gpu_expected())
-        return;
     open_streams(FEW_STREAMS);
     for (int i = 0; i < MANY; i++)
         retire(i, held[i % FEW_STREAMS]);
@@ -135,8 +131,6 @@ START_TEST(retired_in_another_order)
 {
     synced_mem *mems[MANY];
     cudaEvent_t event;
-    if (!gpu_expected())
-        return;
     open_streams(FEW_STREAMS);
     ck_assert_int_eq(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
     for (int i = 0; i < MANY; i++) {
@@ -161,8 +155,6 @@ END_TEST
 /* One reap finds all copies whose work has ended, wherever they are. */
 START_TEST(a_reap_finds_all)
 {
-    if (!gpu_expected())
-        return;
     open_streams(FEW_STREAMS);
     for (int i = 0; i < MANY; i++)
         retire(i, i % 2 ? held[0] : free_one);
@@ -224,8 +216,6 @@ END_TEST
 /* The chain begins behind pending work. A shutdown waits for that. */
 START_TEST(callbacks_release_behind_work)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     make_chain(100);
     gpu_delay(stream);
@@ -269,13 +259,9 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("retired");
     TCase *const cases = add_case(made, "retired");
-    tcase_add_loop_test(cases, few_queries, 0, 8);
-    tcase_add_test(cases, queries_without_memory);
-    tcase_add_test(cases, one_behind_many);
-    tcase_add_test(cases, retired_in_another_order);
-    tcase_add_test(cases, a_reap_finds_all);
+    add_tests(cases, queries_without_memory, callbacks_without_end);
+    add_gpu_tests(cases, one_behind_many, retired_in_another_order, a_reap_finds_all, callbacks_release_behind_work);
+    add_gpu_loop_test(cases, few_queries, 0, 8);
     tcase_add_loop_test(cases, callbacks_release_objects, 0, 8);
-    tcase_add_test(cases, callbacks_release_behind_work);
-    tcase_add_test(cases, callbacks_without_end);
     return made;
 }

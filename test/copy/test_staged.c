@@ -7,8 +7,6 @@
 
 START_TEST(there_and_back)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i);
     void *const mine = memory();
     synced_mem *const mem = make_in(mine, 1);
@@ -32,8 +30,6 @@ END_TEST
 /* By default, transfers of 1 MiB and more are staged. The larger one takes several chunks. */
 START_TEST(defaults)
 {
-    if (!gpu_expected())
-        return;
     const size_t size = 5 * 1048576 + 17;
     char *const mine = malloc(size);
     synced_mem *const small = make_on(1048575, 0);
@@ -45,16 +41,13 @@ START_TEST(defaults)
     ck_assert_uint_eq(stats_now().staged_transfers, 0);
     ck_assert(device_is(synced_mem_gpu_data(mem), size, 3));
     ck_assert_uint_eq(stats_now().staged_transfers, 1);
-    OK(synced_mem_release(small));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(small, mem);
     free(mine);
 }
 END_TEST
 
 START_TEST(read_on_a_stream)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i % MOST_THREADS);
     synced_mem_stream stream = open_stream(_i / MOST_THREADS);
     void *const mine = memory();
@@ -75,8 +68,6 @@ END_TEST
 
 START_TEST(push)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i % MOST_THREADS);
     synced_mem_stream stream = open_stream(_i / MOST_THREADS);
     void *const mine = memory();
@@ -100,8 +91,6 @@ END_TEST
 /* Work behind the push sees the contents. The caller knows the pointer, and does not request it. */
 START_TEST(push_seen_without_asking)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i % MOST_THREADS);
     synced_mem_stream stream = open_stream(_i / MOST_THREADS);
     void *const mine = memory();
@@ -126,8 +115,6 @@ END_TEST
 /* Kernels on another stream still read the device copy. */
 START_TEST(push_over_what_is_read)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i);
     synced_mem_stream reader = open_stream(NON_BLOCKING);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -143,8 +130,7 @@ START_TEST(push_over_what_is_read)
     ck_assert(host_is(seen, SIZE, 1));
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 2));
     OK(synced_mem_release(mem));
-    close_stream(reader);
-    close_stream(stream);
+    CLOSE_EACH(reader, stream);
     gpu_pinned_free(seen);
     free(mine);
 }
@@ -152,8 +138,6 @@ END_TEST
 
 START_TEST(pull)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i % MOST_THREADS);
     synced_mem_stream stream = open_stream(_i / MOST_THREADS);
     void *const mine = memory();
@@ -172,8 +156,6 @@ END_TEST
 /* A pull waits for no earlier work. Only a call that needs its contents does. */
 START_TEST(pull_returns_at_once)
 {
-    if (!gpu_expected())
-        return;
     stage(1);
     synced_mem_stream stuck = open_stream(NON_BLOCKING);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -200,10 +182,8 @@ START_TEST(pull_returns_at_once)
         break;
     }
     ck_assert(pattern_is(mine[0], SIZE, 1));
-    OK(synced_mem_release(first));
-    OK(synced_mem_release(second));
-    close_stream(stuck);
-    close_stream(stream);
+    RELEASE_EACH(first, second);
+    CLOSE_EACH(stuck, stream);
     free(mine[0]);
     free(mine[1]);
 }
@@ -212,8 +192,6 @@ END_TEST
 /* A second pull does not wait for the transfer in flight, and makes no other transfer. */
 START_TEST(pull_again)
 {
-    if (!gpu_expected())
-        return;
     stage(1);
     synced_mem_stream stuck = open_stream(NON_BLOCKING);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -227,8 +205,7 @@ START_TEST(pull_again)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     ck_assert_uint_eq(stats_now().d2h_transfers, 1);
     OK(synced_mem_release(mem));
-    close_stream(stuck);
-    close_stream(stream);
+    CLOSE_EACH(stuck, stream);
     free(mine);
 }
 END_TEST
@@ -269,8 +246,6 @@ static void ignore(void *data, void *user, synced_mem_stream stream)
 
 START_TEST(others_ask_meanwhile)
 {
-    if (!gpu_expected())
-        return;
     stage(1);
     synced_mem_stream stuck = open_stream(NON_BLOCKING);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -302,8 +277,7 @@ START_TEST(others_ask_meanwhile)
     if (_i == 0 || _i == 3)
         ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
-    close_stream(stuck);
-    close_stream(stream);
+    CLOSE_EACH(stuck, stream);
     OK(synced_mem_shutdown());
     gpu_pinned_free(pinned);
     free(mine);
@@ -314,8 +288,6 @@ END_TEST
 START_TEST(pulls_behind_one_that_is_stuck)
 {
     enum { PULLS = 3 };
-    if (!gpu_expected())
-        return;
     stage(3);
     synced_mem_stream stuck = open_stream(NON_BLOCKING);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -340,16 +312,13 @@ START_TEST(pulls_behind_one_that_is_stuck)
         OK(synced_mem_release(mems[i]));
         free(mine[i]);
     }
-    close_stream(stuck);
-    close_stream(stream);
+    CLOSE_EACH(stuck, stream);
 }
 END_TEST
 
 /* Later work on the device does not disturb the pull. */
 START_TEST(pull_then_write_the_device)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i % MOST_THREADS);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem_stream other = _i / MOST_THREADS ? open_stream(NON_BLOCKING) : stream;
@@ -379,8 +348,6 @@ static void count_callback(void *data, void *user, synced_mem_stream stream)
 
 START_TEST(let_go_meanwhile)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i % MOST_THREADS);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const mine = memory();
@@ -427,8 +394,6 @@ END_TEST
 /* The call that releases borrowed memory waits for the transfer. */
 START_TEST(borrowed_memory_is_handed_back)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const mine = memory();
@@ -444,8 +409,6 @@ END_TEST
 
 START_TEST(larger_by_a_pull_and_back)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i);
     void *const mine = memory();
     synced_mem *const mem = make_in(mine, 1);
@@ -465,20 +428,19 @@ Suite *suite(void)
 {
     Suite *const of = suite_create("staged");
     TCase *one = add_case(of, "one object");
-    tcase_add_loop_test(one, there_and_back, 0, MOST_THREADS);
-    tcase_add_test(one, defaults);
-    tcase_add_loop_test(one, read_on_a_stream, 0, MOST_THREADS * STREAM_KINDS);
-    tcase_add_loop_test(one, push, 0, MOST_THREADS * STREAM_KINDS);
-    tcase_add_loop_test(one, push_seen_without_asking, 0, MOST_THREADS * STREAM_KINDS);
-    tcase_add_loop_test(one, push_over_what_is_read, 0, MOST_THREADS);
-    tcase_add_loop_test(one, pull, 0, MOST_THREADS * STREAM_KINDS);
-    tcase_add_loop_test(one, pull_returns_at_once, 0, 3);
-    tcase_add_loop_test(one, pull_again, 0, 2);
-    tcase_add_loop_test(one, others_ask_meanwhile, 0, 4);
-    tcase_add_test(one, pulls_behind_one_that_is_stuck);
-    tcase_add_loop_test(one, pull_then_write_the_device, 0, 2 * MOST_THREADS);
-    tcase_add_loop_test(one, let_go_meanwhile, 0, 5 * MOST_THREADS);
-    tcase_add_loop_test(one, borrowed_memory_is_handed_back, 0, MOST_THREADS);
-    tcase_add_loop_test(one, larger_by_a_pull_and_back, 0, MOST_THREADS);
+    add_gpu_tests(one, defaults, pulls_behind_one_that_is_stuck);
+    add_gpu_loop_test(one, there_and_back, 0, MOST_THREADS);
+    add_gpu_loop_test(one, read_on_a_stream, 0, MOST_THREADS * STREAM_KINDS);
+    add_gpu_loop_test(one, push, 0, MOST_THREADS * STREAM_KINDS);
+    add_gpu_loop_test(one, push_seen_without_asking, 0, MOST_THREADS * STREAM_KINDS);
+    add_gpu_loop_test(one, push_over_what_is_read, 0, MOST_THREADS);
+    add_gpu_loop_test(one, pull, 0, MOST_THREADS * STREAM_KINDS);
+    add_gpu_loop_test(one, pull_returns_at_once, 0, 3);
+    add_gpu_loop_test(one, pull_again, 0, 2);
+    add_gpu_loop_test(one, others_ask_meanwhile, 0, 4);
+    add_gpu_loop_test(one, pull_then_write_the_device, 0, 2 * MOST_THREADS);
+    add_gpu_loop_test(one, let_go_meanwhile, 0, 5 * MOST_THREADS);
+    add_gpu_loop_test(one, borrowed_memory_is_handed_back, 0, MOST_THREADS);
+    add_gpu_loop_test(one, larger_by_a_pull_and_back, 0, MOST_THREADS);
     return of;
 }

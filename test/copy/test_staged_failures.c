@@ -1,4 +1,5 @@
 /* Checks staged transfers that fail, and what a failed call leaves. The suite sweep lets each call of the runtime fail. */
+#include "calls.h"
 #include "cudart_emu.h"
 #include "failing_calloc.h"
 #include "staged_kit.h"
@@ -6,24 +7,8 @@
 #include <pthread.h>
 #include <unistd.h>
 
+static const int kinds[] = {GPU_READ, ON_READ, PUSH, CPU_READ, PULL_AND_WAIT};
 enum { KINDS = 5 };
-
-/* Returns whether the call succeeded. */
-static bool make_call(synced_mem *mem, int kind, synced_mem_stream stream)
-{
-    switch (kind) {
-    case 0:
-        return synced_mem_gpu_data(mem) != NULL;
-    case 1:
-        return synced_mem_gpu_data_on(mem, stream) != NULL;
-    case 2:
-        return synced_mem_async_gpu_push(mem, stream) == SYNCED_MEM_OK;
-    case 3:
-        return synced_mem_cpu_data(mem) != NULL;
-    default:
-        return synced_mem_async_cpu_pull(mem, stream) == SYNCED_MEM_OK && synced_mem_wait(mem) == SYNCED_MEM_OK;
-    }
-}
 
 static bool goes_up(int kind)
 {
@@ -146,8 +131,7 @@ START_TEST(one_of_several_fails)
     OK(synced_mem_async_cpu_pull_n(mems, 2, stream));
     ck_assert(host_is(synced_mem_cpu_data(mems[0]), SIZE, 3));
     ck_assert(host_is(synced_mem_cpu_data(mems[1]), 64, 2));
-    OK(synced_mem_release(mems[0]));
-    OK(synced_mem_release(mems[1]));
+    RELEASE_EACH(mems[0], mems[1]);
     close_stream(stream);
     free(small);
     free(mine);
@@ -181,8 +165,7 @@ START_TEST(nothing_is_left_of_a_failed_push)
         ck_assert(device_is(synced_mem_gpu_data(mems[0]), SIZE, 1));
         ck_assert(device_is(synced_mem_gpu_data(mems[1]), 64, 2));
     }
-    OK(synced_mem_release(mems[0]));
-    OK(synced_mem_release(mems[1]));
+    RELEASE_EACH(mems[0], mems[1]);
     emu_run_all();
     OK(synced_mem_reap());
     ck_assert_uint_eq(stats_now().retired, 0);
@@ -214,15 +197,15 @@ static bool fails_for_parts(int kind, struct failing *failing, void *mine)
         OK(synced_mem_view(&third, mem, 0, SIZE / 6, NULL));
         gpu_fill(synced_mem_overwrite_gpu_data_on(part, stream), SIZE / 3, 1, stream);
         gpu_fill(synced_mem_overwrite_gpu_data_on(third, stream), SIZE / 6, 1, stream);
-        OK(synced_mem_release(part));
-        OK(synced_mem_release(third));
+        RELEASE_EACH(part, third);
     } else if (!goes_up(kind)) {
         gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
     }
     gpu_stream_sync(stream);
     const synced_mem_head_kind before = synced_mem_head(mem);
     begin_failing(failing);
-    const bool made = kind == 5 ? synced_mem_resize(mem, SIZE) == SYNCED_MEM_OK : make_call(mem, kind, stream);
+    const bool made = kind == 5 ? synced_mem_resize(mem, SIZE) == SYNCED_MEM_OK
+                                : make_call(mem, kinds[kind], stream) == SYNCED_MEM_OK;
     ck_assert(end_failing(failing) || made);
     if (!made) {
         ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
@@ -337,8 +320,7 @@ START_TEST(a_turn_ends_though_another_pull_failed)
         OK(synced_mem_release(mems[i]));
         free(mine[i]);
     }
-    close_stream(reader);
-    close_stream(stream);
+    CLOSE_EACH(reader, stream);
 }
 END_TEST
 
@@ -368,12 +350,10 @@ START_TEST(a_part_arrives_though_another_failed)
     ck_assert_ptr_nonnull(synced_mem_gpu_data_on(parts[1], reader));
     ck_assert_uint_eq(emu_calls("cudaEventRecord"), records);
     for (int i = 0; i < 2; i++) {
-        OK(synced_mem_release(parts[i]));
-        OK(synced_mem_release(mems[i]));
+        RELEASE_EACH(parts[i], mems[i]);
         free(mine[i]);
     }
-    close_stream(reader);
-    close_stream(stream);
+    CLOSE_EACH(reader, stream);
 }
 END_TEST
 
@@ -415,8 +395,7 @@ START_TEST(no_more_known_as_page_locked)
     emu_fail_clear();
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
     ck_assert(device_is(synced_mem_gpu_data(other), SIZE, 2));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(mem, other);
     close_stream(stream);
     gpu_pinned_free(mine);
 }
@@ -454,15 +433,13 @@ Suite *suite(void)
     TCase *failing = add_case_without_end(of, "failing");
     tcase_add_loop_test(failing, the_device_is_lost, 0, 4);
     TCase *limited = add_case(of, "limited");
-    tcase_add_test(limited, without_buffers);
+    add_tests(limited, without_buffers, a_turn_outlives_a_failed_pull, a_part_arrives_though_another_failed);
     tcase_add_loop_test(limited, without_records, 0, 2);
     tcase_add_loop_test(limited, waiting_says_that_a_pull_failed, 0, 3);
     tcase_add_loop_test(limited, one_of_several_fails, 0, 2);
     tcase_add_loop_test(limited, nothing_is_left_of_a_failed_push, 0, 3);
     tcase_add_loop_test(limited, nothing_is_left_of_a_failed_access, 0, KINDS + 1);
     tcase_add_loop_test(limited, an_overwrite_survives_a_lost_push, 0, 2);
-    tcase_add_test(limited, a_turn_outlives_a_failed_pull);
-    tcase_add_test(limited, a_part_arrives_though_another_failed);
     tcase_add_loop_test(limited, a_turn_ends_though_another_pull_failed, 0, 2);
     tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
     tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);

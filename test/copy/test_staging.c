@@ -8,8 +8,6 @@
 START_TEST(several_at_once)
 {
     enum { COUNT = 6 };
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i % MOST_THREADS);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *mems[COUNT + 1];
@@ -57,8 +55,6 @@ static void *read_all_ways(void *which)
 /* First accesses by several threads cause one transfer. */
 START_TEST(many_readers)
 {
-    if (!gpu_expected())
-        return;
     stage((unsigned)_i);
     pthread_t threads[MOST_THREADS];
     void *const mine = memory();
@@ -91,8 +87,6 @@ static void use_in_child(const void *unused)
 
 START_TEST(after_a_shutdown)
 {
-    if (!gpu_expected())
-        return;
     stage(2);
     void *const mine = memory();
     for (int i = 0; i < 3; i++) {
@@ -151,10 +145,10 @@ Suite *suite(void)
 {
     Suite *const of = suite_create("staging");
     TCase *several = add_case(of, "several");
-    tcase_add_loop_test(several, several_at_once, 0, MOST_THREADS);
-    tcase_add_loop_test(several, many_readers, 0, MOST_THREADS);
+    add_gpu_loop_test(several, several_at_once, 0, MOST_THREADS);
+    add_gpu_loop_test(several, many_readers, 0, MOST_THREADS);
     TCase *library = add_case(of, "library");
-    tcase_add_test(library, after_a_shutdown);
     tcase_add_test(library, settings);
+    add_gpu_tests(library, after_a_shutdown);
     return of;
 }

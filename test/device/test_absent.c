@@ -57,9 +57,7 @@ START_TEST(unloaded_in_use)
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(device));
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(host));
     ck_assert_int_eq(synced_mem_head(device), SYNCED_MEM_AT_GPU);
-    OK(synced_mem_release(device));
-    OK(synced_mem_release(host));
-    OK(synced_mem_release(synced));
+    RELEASE_EACH(device, host, synced);
     (void)synced_mem_shutdown();
     ck_assert_uint_eq(stats_now().pageable_bytes, 0);
     ck_assert_uint_eq(stats_now().retired, 0);
@@ -354,27 +352,20 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("absent");
     TCase *const absent = add_case(made, "absent");
+    tcase_add_test(absent, a_driver_comes);
     tcase_add_loop_test(absent, no_gpu, 0, 4);
     tcase_add_loop_test(absent, no_runtime, 0, 2);
-    tcase_add_test(absent, a_driver_comes);
     tcase_add_test(add_case_without_end(made, "unloading"), unloaded_in_use);
     TCase *const no_pool = add_case(made, "pools");
-    tcase_add_test(no_pool, pools);
-    tcase_add_test(no_pool, no_pools);
-    tcase_add_test(no_pool, driver_before_pools);
-    tcase_add_test(no_pool, pools_on_one_of_two);
+    add_tests(no_pool, pools, no_pools, driver_before_pools, pools_on_one_of_two);
     TCase *const memory = add_case(made, "memory");
+    add_tests(memory, out_of_pinned_memory, memory_of_a_failed_push);
     tcase_add_loop_test(memory, out_of_device_memory, 0, 2);
-    tcase_add_test(memory, out_of_pinned_memory);
     tcase_add_loop_test(memory, code, 0, sizeof codes / sizeof codes[0]);
-    tcase_add_test(memory, memory_of_a_failed_push);
     tcase_add_loop_test(memory, pointers_after_a_failed_push, 0, 3);
     tcase_add_loop_test(memory, no_page_locking, 0, 2);
     TCase *const quiet = add_case(made, "quiet");
-    tcase_add_test(quiet, nothing_is_started);
-    tcase_add_test(quiet, no_context_without_need);
-    tcase_add_test(quiet, no_stray_contexts);
-    tcase_add_test(quiet, lanes_do_not_block);
-    tcase_add_test(quiet, errors_of_the_caller);
+    add_tests(quiet, nothing_is_started, no_context_without_need, no_stray_contexts, lanes_do_not_block,
+              errors_of_the_caller);
     return made;
 }

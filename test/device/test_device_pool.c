@@ -76,8 +76,6 @@ END_TEST
 
 START_TEST(unknown_policies)
 {
-    if (!gpu_expected())
-        return;
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_gpu_pool_set_reuse(0, 8));
     SAYS("0x8");
     OK(synced_mem_gpu_pool_set_reuse(0, 0));
@@ -144,8 +142,6 @@ static void use_memory(int device, size_t size)
 
 START_TEST(numbers)
 {
-    if (!gpu_expected())
-        return;
     keep_no_spares();
     ck_assert_uint_eq(pool_now(0).used + pool_now(0).reserved + pool_now(0).used_high, 0);
     synced_mem *const mem = make_on(LARGE, 0);
@@ -168,8 +164,6 @@ END_TEST
 
 START_TEST(trimming)
 {
-    if (!gpu_expected())
-        return;
     keep_no_spares();
     synced_mem *const mem = make_at_gpu(LARGE, 1);
     OK(synced_mem_gpu_pool_trim(0, 0));
@@ -191,8 +185,6 @@ END_TEST
 /* A pool with threshold 0 returns all its memory at the next synchronization. The shutdown resets the threshold. */
 START_TEST(threshold)
 {
-    if (!gpu_expected())
-        return;
     if (_i == 1)
         use_memory(0, SIZE);
     OK(synced_mem_gpu_pool_set_threshold(0, 0));
@@ -209,8 +201,6 @@ END_TEST
 /* The pool is trimmed while transfers and kernels are in flight. */
 START_TEST(trimming_during_work)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_at_cpu(LARGE, 1);
     gpu_delay(stream);
@@ -272,8 +262,6 @@ static void give_back_all_but(size_t keep)
 /* Memory is freed on the stream that used it, without an event or a wait. The next allocation on the stream gets it. */
 START_TEST(on_the_stream_that_used_it)
 {
-    if (!gpu_expected())
-        return;
     keep_no_spares();
     synced_mem_stream stream = open_stream(_i);
     OK(synced_mem_gpu_pool_set_reuse(0, 0));
@@ -318,8 +306,6 @@ static synced_mem *used_on(size_t size, synced_mem_stream one, synced_mem_stream
 /* A kernel that does not end holds back only the memory that it may use. */
 START_TEST(behind_a_kernel_that_never_ends)
 {
-    if (!gpu_expected())
-        return;
     keep_no_spares();
     synced_mem_stream held = open_stream(NON_BLOCKING);
     synced_mem_stream one = open_stream(NON_BLOCKING);
@@ -327,8 +313,7 @@ START_TEST(behind_a_kernel_that_never_ends)
     synced_mem *const stuck[] = {used_on(HUGE, held, NULL), used_on(HUGE, one, held), used_on(HUGE, held, two)};
     const size_t keep = pool_now(0).reserved;
     gpu_hold(held);
-    for (int i = 0; i < 3; i++)
-        OK(synced_mem_release(stuck[i]));
+    release_all(stuck, 3);
     OK(synced_mem_release(used_on(HUGE, one, NULL)));
     OK(synced_mem_release(used_on(HUGE, one, two)));
     OK(synced_mem_release(used_on(HUGE, two, one)));
@@ -337,9 +322,7 @@ START_TEST(behind_a_kernel_that_never_ends)
     gpu_stream_sync(two);
     give_back_all_but(keep);
     gpu_unhold();
-    close_stream(held);
-    close_stream(one);
-    close_stream(two);
+    CLOSE_EACH(held, one, two);
     gpu_sync_device(0);
     give_back_all_but(0);
 }
@@ -350,8 +333,6 @@ END_TEST
 START_TEST(behind_more_than_there_are_lanes)
 {
     enum { OBJECTS = 9 };
-    if (!gpu_expected())
-        return;
     keep_no_spares();
     synced_mem_stream held = open_stream(NON_BLOCKING);
     synced_mem_stream other = open_stream(NON_BLOCKING);
@@ -372,8 +353,7 @@ START_TEST(behind_more_than_there_are_lanes)
     OK(synced_mem_release(idle));
     give_back_all_but(keep);
     gpu_unhold();
-    close_stream(held);
-    close_stream(other);
+    CLOSE_EACH(held, other);
     gpu_sync_device(0);
     give_back_all_but(0);
 }
@@ -383,8 +363,6 @@ END_TEST
  * recorded event. */
 START_TEST(after_the_stream_is_done)
 {
-    if (!gpu_expected())
-        return;
     keep_no_spares();
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = used_on(LARGE, stream, NULL);
@@ -405,8 +383,6 @@ END_TEST
 /* A pull or a kernel on another stream still reads when the object is released. */
 START_TEST(beside_a_reader)
 {
-    if (!gpu_expected())
-        return;
     keep_no_spares();
     synced_mem_stream one = open_stream(NON_BLOCKING);
     synced_mem_stream two = open_stream(NON_BLOCKING);
@@ -422,8 +398,7 @@ START_TEST(beside_a_reader)
     synced_mem *const next = make_on(LARGE, 0);
     gpu_fill(synced_mem_overwrite_gpu_data_on(next, one), LARGE, 2, one);
     OK(synced_mem_release(next));
-    close_stream(one);
-    close_stream(two);
+    CLOSE_EACH(one, two);
     ck_assert(_i == 0 || device_is(seen, SIZE, 1));
     gpu_free(seen);
 }
@@ -433,21 +408,14 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("device_pool");
     TCase *const tests = add_case(made, "device_pool");
+    add_tests(tests, wrong_structs, peers_that_are_none, asking_uses_no_device, facts_of_devices);
+    add_gpu_tests(tests, unknown_policies, numbers, trimming, trimming_during_work);
     tcase_add_loop_test(tests, device_numbers, 0, OF_A_DEVICE);
-    tcase_add_test(tests, wrong_structs);
-    tcase_add_test(tests, unknown_policies);
-    tcase_add_test(tests, peers_that_are_none);
-    tcase_add_test(tests, asking_uses_no_device);
-    tcase_add_test(tests, facts_of_devices);
-    tcase_add_test(tests, numbers);
-    tcase_add_test(tests, trimming);
-    tcase_add_loop_test(tests, threshold, 0, 2);
-    tcase_add_test(tests, trimming_during_work);
+    add_gpu_loop_test(tests, threshold, 0, 2);
     tcase_add_loop_test(tests, peers, 0, 2);
-    tcase_add_loop_test(tests, on_the_stream_that_used_it, BLOCKING, STREAM_KINDS);
-    tcase_add_test(tests, behind_a_kernel_that_never_ends);
-    tcase_add_test(tests, behind_more_than_there_are_lanes);
-    tcase_add_loop_test(tests, after_the_stream_is_done, 0, 3);
-    tcase_add_loop_test(tests, beside_a_reader, 0, 2);
+    add_gpu_loop_test(tests, on_the_stream_that_used_it, BLOCKING, STREAM_KINDS);
+    add_gpu_tests(tests, behind_a_kernel_that_never_ends, behind_more_than_there_are_lanes);
+    add_gpu_loop_test(tests, after_the_stream_is_done, 0, 3);
+    add_gpu_loop_test(tests, beside_a_reader, 0, 2);
     return made;
 }

@@ -27,8 +27,6 @@ END_TEST
 
 START_TEST(devices_that_do_not_exist)
 {
-    if (!gpu_expected())
-        return;
     static const int beyond[] = {0, 1, 60, 1000, 32767};
     for (int i = 0; i < 5; i++) {
         const int device = beyond[i] < 1000 ? devices() + beyond[i] : beyond[i];
@@ -47,8 +45,6 @@ END_TEST
 /* An object takes the device that is current when it first needs one, and keeps it. */
 START_TEST(current_device_is_taken)
 {
-    if (!gpu_expected())
-        return;
     const int last = devices() - 1;
     gpu_make_current(last);
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -135,10 +131,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("machine");
     TCase *const tests = add_case(made, "machine");
-    tcase_add_test(tests, count);
-    tcase_add_test(tests, without_gpu);
-    tcase_add_test(tests, devices_that_do_not_exist);
-    tcase_add_test(tests, current_device_is_taken);
+    add_tests(tests, count, without_gpu);
+    add_gpu_tests(tests, devices_that_do_not_exist, current_device_is_taken);
     tcase_add_loop_test(tests, current_device_is_kept, 0, 16);
     return made;
 }

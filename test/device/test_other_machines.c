@@ -355,8 +355,7 @@ START_TEST(a_free_that_fails)
     ck_assert_uint_eq(stats_now().retired, 0);
     ck_assert_uint_eq(stats_now().gpu_bytes, 0);
     gpu_unhold();
-    close_stream(stream);
-    close_stream(other);
+    CLOSE_EACH(stream, other);
 }
 END_TEST
 
@@ -365,17 +364,12 @@ Suite *suite(void)
     Suite *const made = suite_create("other_machines");
     TCase *const tests = add_case(made, "other_machines");
     TCase *const broken = add_case_without_end(made, "broken");
-    tcase_add_test(tests, each_attribute);
-    tcase_add_test(tests, the_rest);
+    add_tests(tests, each_attribute, the_rest, no_pools, peers_of_the_callers, without_effect, peers_at_the_end,
+              no_memory_info);
     tcase_add_loop_test(tests, old_drivers, 0, 5);
-    tcase_add_test(tests, no_pools);
     tcase_add_loop_test(tests, let_in, 0, 2);
     tcase_add_loop_test(tests, out_of_reach, 0, 2);
-    tcase_add_test(tests, peers_of_the_callers);
-    tcase_add_test(tests, without_effect);
     tcase_add_loop_test(tests, each_call_fails, 0, CALLS * KINDS);
-    tcase_add_test(tests, peers_at_the_end);
-    tcase_add_test(tests, no_memory_info);
     tcase_add_loop_test(tests, a_free_that_fails, 0, 3);
     tcase_add_loop_test(broken, not_let_in, 0, 6);
     return made;

@@ -127,10 +127,6 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("shareable");
     TCase *const cases = add_case(suite, "shareable");
-    tcase_add_test(cases, memory_is_shared);
-    tcase_add_test(cases, each_device_has_a_uuid);
-    tcase_add_test(cases, each_call_fails);
-    tcase_add_test(cases, failures_before_an_import);
-    tcase_add_test(cases, bad_files);
+    add_tests(cases, memory_is_shared, each_device_has_a_uuid, each_call_fails, failures_before_an_import, bad_files);
     return suite;
 }

@@ -43,10 +43,4 @@ static inline bool end_failing(struct failing *it)
     return it->happened;
 }
 
-/* Returns the status of a call that returns a pointer. */
-static inline synced_mem_status status_of(const void *data)
-{
-    return data ? SYNCED_MEM_OK : synced_mem_last_error();
-}
-
 #endif

@@ -70,6 +70,24 @@ TCase *add_case_in_children(Suite *of, const char *name)
     return add(of, name, NULL, NULL);
 }
 
+void add_tests_of(TCase *to, const TTest *const *tests)
+{
+    for (int i = 0; tests[i]; i++)
+        tcase_add_test(to, tests[i]);
+}
+
+void add_gpu_tests_of(TCase *to, const TTest *const *tests)
+{
+    if (gpu_expected())
+        add_tests_of(to, tests);
+}
+
+void add_gpu_loop_test(TCase *to, const TTest *test, int begin, int end)
+{
+    if (gpu_expected())
+        tcase_add_loop_test(to, test, begin, end);
+}
+
 unsigned fixture_schedule(void)
 {
     return schedule;
@@ -100,6 +118,12 @@ synced_mem *make(size_t size)
     OK(synced_mem_create(&mem, size, NULL));
     ck_assert_ptr_nonnull(mem);
     return mem;
+}
+
+void release_all(synced_mem *const *mems, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        OK(synced_mem_release(mems[i]));
 }
 
 synced_mem_options default_options(void)

@@ -24,6 +24,15 @@ TCase *add_case_without_end(Suite *of, const char *name);
 /* The same for a test that starts the runtime itself, in children of its own. */
 TCase *add_case_in_children(Suite *of, const char *name);
 
+/* Add tests to a test case. Tests for a GPU are left out of a build without a GPU runtime, where they could check
+ * nothing. */
+#define add_tests(to, ...) add_tests_of((to), (const TTest *const[]){__VA_ARGS__, NULL})
+#define add_gpu_tests(to, ...) add_gpu_tests_of((to), (const TTest *const[]){__VA_ARGS__, NULL})
+void add_tests_of(TCase *to, const TTest *const *tests);
+void add_gpu_tests_of(TCase *to, const TTest *const *tests);
+/* As Check's tcase_add_loop_test(). */
+void add_gpu_loop_test(TCase *to, const TTest *test, int begin, int end);
+
 /* Returns the number of the current schedule of the runtime. */
 unsigned fixture_schedule(void);
 
@@ -83,6 +92,19 @@ extern atomic_int unsound;
             OK(call);                                                                                                  \
     } while (0)
 
+/* Returns the status of a call that returns a pointer. */
+static inline synced_mem_status status_of(const void *data)
+{
+    return data ? SYNCED_MEM_OK : synced_mem_last_error();
+}
+
+/* Returns the pointer, which the call must have returned. */
+static inline void *given(const void *data)
+{
+    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
+    return (void *)data;
+}
+
 #define SAYS(text)                                                                                                     \
     ck_assert_msg(strstr(synced_mem_last_error_message(), (text)) != NULL, "'%s' is not in '%s'", (text),              \
                   synced_mem_last_error_message())
@@ -98,6 +120,15 @@ void set_staging(unsigned threads, size_t minimum);
 synced_mem *make_placed_on(size_t size, synced_mem_placement_kind placement, int device);
 synced_mem *make_named(const char *name, size_t size);
 synced_mem *make_named_on(const char *name, size_t size, int device);
+
+/* Release the objects, in this order. */
+#define RELEASE_EACH(...)                                                                                              \
+    do {                                                                                                               \
+        synced_mem *const released_[] = {__VA_ARGS__};                                                                 \
+        for (size_t i_ = 0; i_ < sizeof released_ / sizeof released_[0]; i_++)                                         \
+            OK(synced_mem_release(released_[i_]));                                                                     \
+    } while (0)
+void release_all(synced_mem *const *mems, size_t count);
 
 /* The host's writes and reads of contents whose pointer the library returned. */
 void host_fill(void *data, size_t size, unsigned pattern);
@@ -132,6 +163,12 @@ enum { LEGACY, BLOCKING, NON_BLOCKING, STREAM_KINDS };
 synced_mem_stream open_stream(int kind);
 /* Waits for the stream's work, forgets the stream in the library, and destroys it. */
 void close_stream(synced_mem_stream stream);
+#define CLOSE_EACH(...)                                                                                                \
+    do {                                                                                                               \
+        const synced_mem_stream closed_[] = {__VA_ARGS__};                                                             \
+        for (size_t i_ = 0; i_ < sizeof closed_ / sizeof closed_[0]; i_++)                                             \
+            close_stream(closed_[i_]);                                                                                 \
+    } while (0)
 
 /* ---- Processes ---- */
 

@@ -2,6 +2,8 @@
 #ifndef REFUSED_MEMORY_H
 #define REFUSED_MEMORY_H
 
+#include "each_failure.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,6 +32,25 @@ void *__wrap_sm_slab_take(struct sm_slab *slab);
 void *__wrap_sm_slab_take(struct sm_slab *slab)
 {
     return !slabs_are_large && is_refused() ? NULL : __real_sm_slab_take(slab);
+}
+
+static inline void begin_refusing(struct failing *it)
+{
+    fail_in = (int)it->nth;
+}
+
+static inline bool end_refusing(struct failing *it)
+{
+    (void)it;
+    const bool happened = fail_in == 1;
+    fail_in = 0;
+    return happened;
+}
+
+/* All allocations fail from the nth on. */
+static inline struct failing each_refusal(bool sparse)
+{
+    return (struct failing){begin_refusing, end_refusing, .sparse = sparse};
 }
 
 #endif

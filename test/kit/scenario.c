@@ -116,12 +116,6 @@ static void called_back(void *data, void *user, synced_mem_stream stream)
     now.called++;
 }
 
-/* Returns the status of a call that returns a pointer. */
-static synced_mem_status judge(const void *data)
-{
-    return data ? SYNCED_MEM_OK : synced_mem_last_error();
-}
-
 static bool contents_are(const unsigned char *data)
 {
     if (now.unsure && pattern_is(data, now.size, now.others_pattern))
@@ -140,7 +134,7 @@ static synced_mem_status on_host(void *data, bool write)
         gpu_note_host_read(data, now.size);
         REQUIRE(contents_are(data));
     }
-    return judge(data);
+    return status_of(data);
 }
 
 static synced_mem_status on_device(void *data, bool write, synced_mem_stream stream)
@@ -152,7 +146,7 @@ static synced_mem_status on_device(void *data, bool write, synced_mem_stream str
             now.given_up = true;
         now.host = NULL;
     }
-    return judge(data);
+    return status_of(data);
 }
 
 /* Compares the contents with a kernel. */
@@ -174,7 +168,7 @@ static synced_mem_status read_on(synced_mem_stream stream)
         now.given_up = true;
     if (data)
         compare(data, stream);
-    return judge(data);
+    return status_of(data);
 }
 
 static synced_mem_status write_on(synced_mem_stream stream)
@@ -229,7 +223,7 @@ static synced_mem_status write_companion(int i, bool on_gpu)
         now.given_up = true;
     if (data && !on_gpu)
         host_fill(data, COMPANION_SIZE, pattern);
-    return judge(data);
+    return status_of(data);
 }
 
 static synced_mem_status write_companions(bool on_gpu)

@@ -18,6 +18,5 @@ synced_mem_status scenario_unite(void)
 /* The second stream gets the view's pointer to read. */
 synced_mem_status scenario_read_view_on(void)
 {
-    const void *const data = synced_mem_gpu_data_on(now.view, mine.second);
-    return data ? SYNCED_MEM_OK : synced_mem_last_error();
+    return status_of(synced_mem_gpu_data_on(now.view, mine.second));
 }

@@ -63,8 +63,6 @@ END_TEST
 
 START_TEST(back_and_forth)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(_i);
     synced_mem *const mem = heaps_make(SIZE);
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
@@ -92,8 +90,6 @@ END_TEST
 /* Each kind of access obtains the memory: first without contents, then with the contents on the other side. */
 START_TEST(each_first_access)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = heaps_make(SIZE);
     if (_i >= 6)
@@ -131,8 +127,6 @@ END_TEST
 /* A release of memory in use does not wait. The memory goes back to the allocator once the work has ended. */
 START_TEST(given_back_when_it_is_idle)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     heaps.host.pinned = true;
     synced_mem *const mem = heaps_make(SIZE);
@@ -153,8 +147,6 @@ END_TEST
 /* Memory counts as page-locked if its table says so. Once the runtime is in use, its own report overrides the table. */
 START_TEST(page_locked)
 {
-    if (!gpu_expected())
-        return;
     const bool in_use = _i % 2;
     const bool lying = _i / 2;
     synced_mem *const first = make(64);
@@ -167,8 +159,7 @@ START_TEST(page_locked)
     ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), !(in_use && lying));
     ck_assert_int_eq(heaps.host.blocks[0].device, in_use ? 0 : -1);
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(first));
+    RELEASE_EACH(mem, first);
     heaps_end();
 }
 END_TEST
@@ -176,8 +167,6 @@ END_TEST
 /* Managed memory serves either side. */
 START_TEST(managed_memory)
 {
-    if (!gpu_expected())
-        return;
     heaps.host.managed = heaps.device.managed = true;
     synced_mem *const mem = heaps_make(SIZE);
     gpu_fill(synced_mem_overwrite_gpu_data(mem), SIZE, 1, NULL);
@@ -214,9 +203,7 @@ START_TEST(for_all_objects)
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
     ck_assert_uint_eq(heap_live(&heaps.host), 0);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
-    OK(synced_mem_release(early));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(named));
+    RELEASE_EACH(early, mem, named);
     heaps_end();
     heap_forget(&other);
 }
@@ -302,8 +289,6 @@ END_TEST
 
 START_TEST(called_with_nothing_locked_by_a_stream)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = wanting = heaps_make(SIZE);
     heaps.device.during = _i == 0 ? ask_facts : _i == 1 ? be_faster_on_the_device : make_it_larger;
@@ -319,8 +304,6 @@ END_TEST
 /* A push of two objects. The allocator's own call changes one of them meanwhile. */
 START_TEST(called_with_nothing_locked_by_a_push)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = heaps_make(SIZE);
     synced_mem *const other = wanting = heaps_make(SIZE);
@@ -332,8 +315,7 @@ START_TEST(called_with_nothing_locked_by_a_push)
     ck_assert(device_is(synced_mem_gpu_data_on(mem, stream), SIZE, 1));
     ck_assert(device_is(synced_mem_gpu_data_on(other, stream), SIZE, 2));
     ck_assert_uint_eq(heap_live(&heaps.device), 2);
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(mem, other);
     close_stream(stream);
     heaps_end();
 }
@@ -357,16 +339,13 @@ const struct sm_allocator *__wrap_sm_allocator_of_all(enum sm_side side)
 START_TEST(set_while_a_pull_looks)
 {
     synced_mem *view;
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_gpu(SIZE, 1);
     OK(synced_mem_view(&view, mem, 1000, 1000, NULL)); /* the host's memory is that of all parts */
     sets_after_a_look = true;
     OK(synced_mem_async_cpu_pull(mem, NULL));
     ck_assert(!sets_after_a_look);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(view, mem);
     OK(synced_mem_set_allocators(NULL, NULL));
     heaps_end();
 }
@@ -407,8 +386,6 @@ static void release_meanwhile(void)
 
 START_TEST(changed_while_it_grows)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = wanting = heaps_make(SIZE);
     gpu_fill(synced_mem_overwrite_gpu_data(mem), SIZE, 5, NULL);
     heaps.device.during = _i == 0 ? write_meanwhile : _i == 1 ? release_meanwhile : make_it_larger;
@@ -454,23 +431,19 @@ Suite *suite(void)
     Suite *const made = suite_create("allocator");
     TCase *const life = add_case(made, "life");
     tcase_add_test(life, on_the_host);
+    add_gpu_tests(life, given_back_when_it_is_idle, managed_memory);
     tcase_add_loop_test(life, sizes_and_alignments, 0, 5);
-    tcase_add_loop_test(life, back_and_forth, 0, STREAM_KINDS);
-    tcase_add_loop_test(life, each_first_access, 0, 12);
-    tcase_add_test(life, given_back_when_it_is_idle);
-    tcase_add_loop_test(life, page_locked, 0, 4);
-    tcase_add_test(life, managed_memory);
+    add_gpu_loop_test(life, back_and_forth, 0, STREAM_KINDS);
+    add_gpu_loop_test(life, each_first_access, 0, 12);
+    add_gpu_loop_test(life, page_locked, 0, 4);
     TCase *const all = add_case(made, "for all objects");
-    tcase_add_test(all, for_all_objects);
-    tcase_add_test(all, until_the_shutdown);
-    tcase_add_test(all, no_device_to_allocate_on);
+    add_tests(all, for_all_objects, until_the_shutdown, no_device_to_allocate_on);
     TCase *const unlocked = add_case(made, "with nothing locked");
-    tcase_add_loop_test(unlocked, called_with_nothing_locked, 0, 3);
-    tcase_add_loop_test(unlocked, called_with_nothing_locked_by_a_stream, 0, 3);
-    tcase_add_test(unlocked, called_with_nothing_locked_by_a_push);
-    tcase_add_test(unlocked, set_while_a_pull_looks);
-    tcase_add_loop_test(unlocked, another_device_meanwhile, 0, 2);
-    tcase_add_loop_test(unlocked, changed_while_it_grows, 0, 3);
     tcase_add_test(unlocked, several_threads);
+    add_gpu_tests(unlocked, called_with_nothing_locked_by_a_push, set_while_a_pull_looks);
+    tcase_add_loop_test(unlocked, called_with_nothing_locked, 0, 3);
+    add_gpu_loop_test(unlocked, called_with_nothing_locked_by_a_stream, 0, 3);
+    tcase_add_loop_test(unlocked, another_device_meanwhile, 0, 2);
+    add_gpu_loop_test(unlocked, changed_while_it_grows, 0, 3);
     return made;
 }

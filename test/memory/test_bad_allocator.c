@@ -1,5 +1,5 @@
 /* Checks faulty allocators of the caller's: tables that are refused, and memory that cannot be used. */
-#include "fixture.h"
+#include "calls.h"
 #include "heap.h"
 
 #include <stdlib.h>
@@ -53,44 +53,17 @@ END_TEST
 
 /* ---- Bad memory ---- */
 
-static synced_mem_status judge(const void *data)
-{
-    return data ? SYNCED_MEM_OK : synced_mem_last_error();
-}
-
-/* Makes a call that needs memory: 0 to 4 from the host allocator, the others from the device allocator. The object is
+/* The calls that need memory: 0 to 4 from the host allocator, the others from the device allocator. The object is
  * UNINITIALIZED for 0 to 2, AT_GPU for 4 and 10, otherwise AT_CPU. Calls from 4 on need a GPU. */
+enum { GROW = CALLS };
+static const int wants[] = {CPU_READ,      CPU_MUTABLE, CPU_OVERWRITE, GROW,       PULL, GPU_READ,
+                            GPU_OVERWRITE, ON_MUTABLE,  PUSH,          PUSH_TWICE, GROW, FREE_CPU};
+enum { WANTS = sizeof wants / sizeof wants[0], WANTS_ON_THE_HOST = 4 };
+
 static synced_mem_status want(synced_mem *mem, int which, synced_mem_stream stream)
 {
-    synced_mem *const twice[] = {mem, mem};
-    switch (which) {
-    case 0:
-        return judge(synced_mem_cpu_data(mem));
-    case 1:
-        return judge(synced_mem_mutable_cpu_data(mem));
-    case 2:
-        return judge(synced_mem_overwrite_cpu_data(mem));
-    case 3:
-        return synced_mem_resize(mem, 2 * SIZE);
-    case 4:
-        return synced_mem_async_cpu_pull(mem, stream);
-    case 5:
-        return judge(synced_mem_gpu_data(mem));
-    case 6:
-        return judge(synced_mem_overwrite_gpu_data(mem));
-    case 7:
-        return judge(synced_mem_mutable_gpu_data_on(mem, stream));
-    case 8:
-        return synced_mem_async_gpu_push(mem, stream);
-    case 9:
-        return synced_mem_async_gpu_push_n(twice, 2, stream);
-    case 10:
-        return synced_mem_resize(mem, 2 * SIZE);
-    default:
-        return synced_mem_release_cpu_data(mem);
-    }
+    return wants[which] == GROW ? synced_mem_resize(mem, 2 * SIZE) : make_call(mem, wants[which], stream);
 }
-enum { WANTS = 12, WANTS_ON_THE_HOST = 4 };
 
 static bool is_on_the_host(int which)
 {
@@ -204,11 +177,9 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("bad_allocator");
     TCase *const bad = add_case(made, "bad");
-    tcase_add_test(bad, bad_tables);
+    add_tests(bad, bad_tables, memory_of_another_device, absurd_sizes);
     tcase_add_loop_test(bad, no_memory, 0, WANTS);
     tcase_add_loop_test(bad, misaligned_memory, 0, WANTS);
     tcase_add_loop_test(bad, memory_of_the_wrong_kind, 0, WANTS);
-    tcase_add_test(bad, memory_of_another_device);
-    tcase_add_test(bad, absurd_sizes);
     return made;
 }

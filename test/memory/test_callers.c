@@ -278,19 +278,14 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("callers");
     TCase *const memory = add_case(made, "memory");
-    tcase_add_test(memory, managed_memory_that_is_not_concurrent);
+    add_tests(memory, managed_memory_that_is_not_concurrent, the_runtime_does_not_say_of_device_memory,
+              page_locking_is_refused, page_locking_of_read_only_memory, page_locked_for_nothing,
+              undoing_it_is_refused);
     tcase_add_loop_test(memory, the_runtime_does_not_say, 0, 4);
-    tcase_add_test(memory, the_runtime_does_not_say_of_device_memory);
-    tcase_add_test(memory, page_locking_is_refused);
-    tcase_add_test(memory, page_locking_of_read_only_memory);
-    tcase_add_test(memory, page_locked_for_nothing);
-    tcase_add_test(memory, undoing_it_is_refused);
     TCase *const left = add_case_without_end(made, "left");
     tcase_add_test(left, a_lost_device);
     tcase_add_loop_test(left, no_event_behind_an_allocation, 0, 2);
     TCase *const allocators = add_case(made, "allocators");
-    tcase_add_test(allocators, given_back_later);
-    tcase_add_test(allocators, not_while_it_captures);
-    tcase_add_test(allocators, growth_without_a_lane);
+    add_tests(allocators, given_back_later, not_while_it_captures, growth_without_a_lane);
     return made;
 }

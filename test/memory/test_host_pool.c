@@ -351,13 +351,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("host_pool");
     TCase *const memory = add_case(made, "memory");
+    add_tests(memory, reuse, of_another_thread, slabs, a_slab_for_nothing, many_threads, set_meanwhile);
     tcase_add_loop_test(memory, waste, 0, 2);
-    tcase_add_test(memory, reuse);
-    tcase_add_test(memory, of_another_thread);
-    tcase_add_test(memory, slabs);
-    tcase_add_test(memory, a_slab_for_nothing);
-    tcase_add_test(memory, many_threads);
-    tcase_add_test(memory, set_meanwhile);
     tcase_add_loop_test(memory, touched, 0, 2);
     return made;
 }

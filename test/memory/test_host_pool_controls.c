@@ -66,8 +66,6 @@ END_TEST
 START_TEST(trim_in_flight)
 {
     enum { SIZE = 300000 };
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const up = make_on(SIZE, 0);
     synced_mem *const down = make_at_gpu(SIZE, 2);
@@ -79,8 +77,7 @@ START_TEST(trim_in_flight)
     OK(synced_mem_host_pool_trim(0));
     ck_assert(device_is(synced_mem_gpu_data(up), SIZE, 1));
     ck_assert(host_is(synced_mem_cpu_data(down), SIZE, 2));
-    OK(synced_mem_release(up));
-    OK(synced_mem_release(down));
+    RELEASE_EACH(up, down);
     gpu_stream_sync(stream);
     OK(synced_mem_reap());
     OK(synced_mem_host_pool_trim(0));
@@ -200,8 +197,6 @@ END_TEST
 
 START_TEST(pageable_fallback)
 {
-    if (!gpu_expected())
-        return;
     OK(synced_mem_host_pool_set_limit(4096));
     synced_mem *const mem = make_on(5000, 0);
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(mem));
@@ -225,8 +220,6 @@ START_TEST(no_records_after_a_fallback)
     enum { MANY = 1000 };
     static synced_mem *objects[MANY];
     int i = 0;
-    if (!gpu_expected())
-        return;
     OK(synced_mem_host_pool_set_limit(4096));
     synced_mem_set_pageable_fallback(1);
     for (int j = 0; j < MANY; j++)
@@ -278,16 +271,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("host_pool_controls");
     TCase *const controls = add_case(made, "controls");
-    tcase_add_test(controls, limit);
-    tcase_add_test(controls, trim);
-    tcase_add_test(controls, trim_in_flight);
-    tcase_add_test(controls, unused_for_long);
-    tcase_add_test(controls, times);
-    tcase_add_test(controls, reserved);
-    tcase_add_test(controls, reserved_in_vain);
-    tcase_add_test(controls, refused);
-    tcase_add_test(controls, pageable_fallback);
-    tcase_add_test(controls, no_records_after_a_fallback);
-    tcase_add_test(controls, numbers);
+    add_tests(controls, limit, trim, unused_for_long, times, reserved, reserved_in_vain, refused, numbers);
+    add_gpu_tests(controls, trim_in_flight, pageable_fallback, no_records_after_a_fallback);
     return made;
 }

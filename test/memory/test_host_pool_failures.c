@@ -247,8 +247,6 @@ static void live_as_a_child(const void *unused)
 START_TEST(forked)
 {
     int device;
-    if (!gpu_expected())
-        return;
     OK(sm_device_resolve(0, &device));
     of_parent = alloc(70000);
     pattern_write(of_parent.data, 70000, 3);
@@ -262,18 +260,13 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("host_pool_failures");
     TCase *const failures = add_case(made, "failures");
+    add_tests(failures, no_records_for_runs, registration_fails, unregistration_fails, one_slab_is_stuck,
+              the_device_is_lost, absurd_sizes);
     tcase_add_loop_test(failures, the_system_has_nothing, 0, 3);
-    tcase_add_test(failures, no_records_for_runs);
-    tcase_add_test(failures, registration_fails);
-    tcase_add_test(failures, unregistration_fails);
-    tcase_add_test(failures, one_slab_is_stuck);
-    tcase_add_test(failures, the_device_is_lost);
-    tcase_add_test(failures, absurd_sizes);
     TCase *const nearness = add_case(made, "nodes");
+    add_tests(nearness, two_nodes, nodes_of_this_machine);
     tcase_add_loop_test(nearness, nodes, 0, NODE_CASES);
-    tcase_add_test(nearness, two_nodes);
-    tcase_add_test(nearness, nodes_of_this_machine);
     TCase *const children = add_case(made, "children");
-    tcase_add_test(children, forked);
+    add_gpu_tests(children, forked);
     return made;
 }

@@ -171,8 +171,7 @@ START_TEST(never_more_than_the_device_has)
     ck_assert_int_le(made, 8);
     ck_assert_uint_le(stats_now().managed_bytes, 16 * MIB);
     gpu_free(others);
-    for (int i = 0; i < 8; i++)
-        OK(synced_mem_release(objects[i]));
+    release_all(objects, 8);
 }
 END_TEST
 
@@ -229,8 +228,7 @@ START_TEST(beside_the_pool)
     gpu_sync_device(0);
     OK(synced_mem_resize_discard(second, 10 * MIB)); /* after a trim of the pool */
     ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(second));
-    OK(synced_mem_release(first));
-    OK(synced_mem_release(second));
+    RELEASE_EACH(first, second);
 }
 END_TEST
 
@@ -486,23 +484,17 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("managed");
     TCase *const machines = add_case(made, "machines");
+    tcase_add_test(machines, mapped_elsewhere);
     tcase_add_loop_test(machines, automatic, 0, 16);
     tcase_add_loop_test(machines, automatic_and_the_callers_memory, 0, 8);
     tcase_add_loop_test(machines, managed_refused, 0, 8);
     tcase_add_loop_test(machines, no_such_device, 0, 2);
-    tcase_add_test(machines, mapped_elsewhere);
     TCase *const memory = add_case(made, "memory");
-    tcase_add_test(memory, never_more_than_the_device_has);
-    tcase_add_test(memory, as_much_as_the_device_has);
-    tcase_add_test(memory, beside_what_others_have);
-    tcase_add_test(memory, beside_the_pool);
-    tcase_add_test(memory, no_page_locked_memory);
+    add_tests(memory, never_more_than_the_device_has, as_much_as_the_device_has, beside_what_others_have,
+              beside_the_pool, no_page_locked_memory);
     TCase *const kept = add_case(made, "kept");
-    tcase_add_test(kept, kept_and_given_back);
-    tcase_add_test(kept, kept_for_its_like);
-    tcase_add_test(kept, refused_beside_kept_memory);
+    add_tests(kept, kept_and_given_back, kept_for_its_like, refused_beside_kept_memory, the_shutdown_is_tried_again);
     tcase_add_loop_test(kept, kept_up_to_a_limit, 0, 2);
-    tcase_add_test(kept, the_shutdown_is_tried_again);
     TCase *const hints = add_case(made, "hints");
     tcase_add_loop_test(hints, prefetches, 0, 2);
     tcase_add_loop_test(hints, hints_that_fail, 0, 3);

@@ -132,8 +132,6 @@ END_TEST
 /* Host memory is page-locked once a device is in use, or if the object names its device. */
 START_TEST(page_locked)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const early = make_at_cpu(100, 1);
     ck_assert_int_eq(synced_mem_cpu_source(early), SYNCED_MEM_SOURCE_PAGEABLE);
     synced_mem *const named = make_on(100, 0);
@@ -148,17 +146,13 @@ START_TEST(page_locked)
     ck_assert_uint_eq(stats.pageable_bytes, 100);
     ck_assert_uint_eq(stats.host_allocations, 3);
     ck_assert_uint_eq(stats.gpu_allocations, 1);
-    OK(synced_mem_release(early));
-    OK(synced_mem_release(named));
-    OK(synced_mem_release(late));
+    RELEASE_EACH(early, named, late);
 }
 END_TEST
 
 /* Page-locked memory that is no longer used is kept for the next request of its size. */
 START_TEST(page_locked_memory_is_kept)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const first = make_on(5000, 0);
     void *const data = synced_mem_overwrite_cpu_data(first);
     const uint64_t held = stats_now().pinned_bytes;
@@ -186,8 +180,7 @@ START_TEST(what_is_held)
     for (int i = 0; i < 10 && gpu_expected(); i++)
         ck_assert_ptr_nonnull(synced_mem_gpu_data(all[i]));
     ck_assert_uint_eq(stats_now().gpu_bytes, gpu_expected() ? 10000 : 0);
-    for (int i = 0; i < 10; i++)
-        OK(synced_mem_release(all[i]));
+    release_all(all, 10);
     ck_assert_uint_eq(stats_now().host_allocations, 10);
     ck_assert_uint_eq(stats_now().objects, 0);
 }
@@ -197,13 +190,10 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("memory");
     TCase *const zeros = add_case(made, "zeros");
-    tcase_add_test(zeros, zeros_are_free);
-    tcase_add_test(zeros, zeros_are_zeros);
+    add_tests(zeros, zeros_are_free, zeros_are_zeros);
     TCase *const kinds = add_case(made, "kinds");
+    add_tests(kinds, zero_size, what_is_held);
+    add_gpu_tests(kinds, page_locked, page_locked_memory_is_kept);
     tcase_add_loop_test(kinds, alignment, 0, 23);
-    tcase_add_test(kinds, zero_size);
-    tcase_add_test(kinds, page_locked);
-    tcase_add_test(kinds, page_locked_memory_is_kept);
-    tcase_add_test(kinds, what_is_held);
     return made;
 }

@@ -86,8 +86,7 @@ static struct across begin(void)
 
 static void end(const struct across *it)
 {
-    OK(synced_mem_release(it->part));
-    OK(synced_mem_release(it->whole));
+    RELEASE_EACH(it->part, it->whole);
     ck_assert_uint_eq(emu_live(EMU_REGISTERED), 0);
     (void)munmap(it->data, it->size);
 }
@@ -271,18 +270,15 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("pieces");
     TCase *const callers = add_case(made, "the caller's memory");
-    tcase_add_test(callers, more_than_the_driver_takes);
-    tcase_add_test(callers, one_piece);
+    add_tests(callers, more_than_the_driver_takes, one_piece, a_batch_beside_a_border, a_fill_across_a_border);
     tcase_add_loop_test(callers, transfers_across_a_border, 0, STREAM_KINDS);
-    tcase_add_test(callers, a_batch_beside_a_border);
-    tcase_add_test(callers, a_fill_across_a_border);
     tcase_add_loop_test(callers, half_a_transfer, 0, 2);
     tcase_add_loop_test(callers, a_piece_is_refused, 0, 3);
     tcase_add_loop_test(callers, a_piece_stays, 0, 3);
     TCase *const slabs = add_case(made, "slabs");
     tcase_add_test(slabs, a_slab_in_pieces);
     TCase *const given_up = add_case_without_end(made, "slabs that are given up");
-    tcase_add_loop_test(given_up, a_slab_that_stays_in_part, 0, 3);
     tcase_add_test(given_up, a_slab_that_can_not_be_undone);
+    tcase_add_loop_test(given_up, a_slab_that_stays_in_part, 0, 3);
     return made;
 }

@@ -383,17 +383,9 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("share_calls");
     TCase *const cases = add_case(suite, "share_calls");
-    tcase_add_test(cases, no_call_queries_a_file_without_seals);
-    tcase_add_test(cases, slow_locks_delay_nobody);
-    tcase_add_test(cases, slow_cleanings_go_on);
-    tcase_add_test(cases, a_cleaning_that_comes_late);
-    tcase_add_test(cases, a_cleaning_takes_no_lock);
-    tcase_add_test(cases, errands_without_threads);
-    tcase_add_test(cases, without_memory_or_descriptors);
-    tcase_add_test(cases, files_have_a_limit);
-    tcase_add_test(cases, whole_pages_are_unmapped);
-    tcase_add_test(cases, locks_fail);
-    tcase_add_test(cases, a_lock_ends_before_the_close);
-    tcase_add_test(cases, a_lock_ends_before_its_last_descriptor);
+    add_tests(cases, no_call_queries_a_file_without_seals, slow_locks_delay_nobody, slow_cleanings_go_on,
+              a_cleaning_that_comes_late, a_cleaning_takes_no_lock, errands_without_threads,
+              without_memory_or_descriptors, files_have_a_limit, whole_pages_are_unmapped, locks_fail,
+              a_lock_ends_before_the_close, a_lock_ends_before_its_last_descriptor);
     return suite;
 }

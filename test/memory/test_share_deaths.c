@@ -189,10 +189,7 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("share_deaths");
     TCase *const cases = add_case(suite, "share_deaths");
-    tcase_add_test(cases, a_giver_dies_at_each_step);
-    tcase_add_test(cases, a_getter_dies_at_each_step);
-    tcase_add_test(cases, the_system_refuses_each_call);
-    tcase_add_test(cases, each_move_is_refused);
-    tcase_add_test(cases, a_descriptor_of_a_process);
+    add_tests(cases, a_giver_dies_at_each_step, a_getter_dies_at_each_step, the_system_refuses_each_call,
+              each_move_is_refused, a_descriptor_of_a_process);
     return suite;
 }

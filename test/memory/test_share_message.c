@@ -719,25 +719,17 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("share_message");
     TCase *const cases = add_case(suite, "share_message");
+    add_tests(cases, only_the_message_is_read, memory_outlives_its_maker, other_descriptors_are_no_sockets,
+              nobody_shares, users_without_numbers, descriptors_with_each_byte, closes_that_never_return,
+              closes_without_threads, more_closes_than_room, impossible_facts, no_descriptor_is_left);
     tcase_add_loop_test(cases, memory_is_shared, 0, 4);
-    tcase_add_test(cases, only_the_message_is_read);
-    tcase_add_test(cases, memory_outlives_its_maker);
-    tcase_add_test(cases, other_descriptors_are_no_sockets);
     tcase_add_loop_test(cases, a_socket_that_is_not_connected, 0, 2);
     tcase_add_loop_test(cases, a_full_socket, 0, 2);
     tcase_add_loop_test(cases, another_user, 0, 4);
-    tcase_add_test(cases, nobody_shares);
-    tcase_add_test(cases, users_without_numbers);
     tcase_add_loop_test(cases, nothing_comes, 0, 2);
     tcase_add_loop_test(cases, malformed_messages, 0, 2);
-    tcase_add_test(cases, descriptors_with_each_byte);
     tcase_add_loop_test(cases, nobody_waits_for_a_close, 0, 8);
-    tcase_add_test(cases, closes_that_never_return);
-    tcase_add_test(cases, closes_without_threads);
-    tcase_add_test(cases, more_closes_than_room);
     tcase_add_loop_test(cases, other_files_than_said, 0, 20);
     tcase_add_loop_test(cases, a_socket_that_lingers, 0, 3);
-    tcase_add_test(cases, impossible_facts);
-    tcase_add_test(cases, no_descriptor_is_left);
     return suite;
 }

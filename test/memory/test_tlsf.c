@@ -339,10 +339,8 @@ Suite *suite(void)
     if (fixture_schedule() > 0)
         return made;
     TCase *const blocks = add_case(made, "blocks");
+    add_tests(blocks, a_crowded_list, all_sizes, no_memory_for_a_rest);
     tcase_add_loop_test(blocks, against_the_model, 0, 12);
-    tcase_add_test(blocks, a_crowded_list);
-    tcase_add_test(blocks, all_sizes);
-    tcase_add_test(blocks, no_memory_for_a_rest);
     TCase *const runs = add_case(made, "runs");
     tcase_add_test(runs, classes);
     tcase_add_loop_test(runs, cells_of_runs, 0, SM_RUNS_CLASSES);

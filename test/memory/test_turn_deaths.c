@@ -274,11 +274,8 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("turn deaths");
     TCase *const cases = add_case(suite, "turn deaths");
-    tcase_add_test(cases, a_process_dies_at_each_step);
-    tcase_add_test(cases, one_that_waits_dies_at_each_step);
-    tcase_add_test(cases, one_that_cleans_up_dies_at_each_step);
-    tcase_add_test(cases, a_free_turn_makes_no_call);
-    tcase_add_test(cases, the_system_refuses_each_call);
-    tcase_add_test(cases, standard_descriptors_stay_free);
+    add_tests(cases, a_process_dies_at_each_step, one_that_waits_dies_at_each_step,
+              one_that_cleans_up_dies_at_each_step, a_free_turn_makes_no_call, the_system_refuses_each_call,
+              standard_descriptors_stay_free);
     return suite;
 }

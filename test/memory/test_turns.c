@@ -461,18 +461,9 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("turns");
     TCase *const cases = add_case(suite, "turns");
-    tcase_add_test(cases, readers_share_and_writers_do_not);
-    tcase_add_test(cases, as_many_as_fit);
-    tcase_add_test(cases, a_wait_ends_in_time);
-    tcase_add_test(cases, a_sleep_that_fails);
-    tcase_add_test(cases, readers_alone_are_let_in_at_once);
-    tcase_add_test(cases, processes_exclude_one_another);
-    tcase_add_test(cases, turns_come_in_order_of_arrival);
-    tcase_add_test(cases, a_ring_ends_the_sleep);
-    tcase_add_test(cases, a_writer_dies);
-    tcase_add_test(cases, a_reader_dies);
-    tcase_add_test(cases, a_death_ends_a_wait);
-    tcase_add_test(cases, an_index_is_used_again);
-    tcase_add_test(cases, a_child_is_no_participant);
+    add_tests(cases, readers_share_and_writers_do_not, as_many_as_fit, a_wait_ends_in_time, a_sleep_that_fails,
+              readers_alone_are_let_in_at_once, processes_exclude_one_another, turns_come_in_order_of_arrival,
+              a_ring_ends_the_sleep, a_writer_dies, a_reader_dies, a_death_ends_a_wait, an_index_is_used_again,
+              a_child_is_no_participant);
     return suite;
 }

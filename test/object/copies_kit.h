@@ -33,8 +33,7 @@ static inline synced_mem *make_there(size_t size, unsigned pattern)
 
 static inline void release_both(synced_mem *a, synced_mem *b)
 {
-    OK(synced_mem_release(a));
-    OK(synced_mem_release(b));
+    RELEASE_EACH(a, b);
 }
 
 enum { OF_FROM = 1, OF_TO = 9 };

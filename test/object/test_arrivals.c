@@ -197,8 +197,7 @@ static void end(struct moving *moving)
     ck_assert_int_eq(pthread_join(moving->mover, NULL), 0);
     ck_assert(atomic_load(&gate.is_passed));
     OK(synced_mem_release(moving->mem));
-    close_stream(moving->stream);
-    close_stream(moving->other);
+    CLOSE_EACH(moving->stream, moving->other);
     OK(synced_mem_reap());
     free(moving->mine);
     ck_assert_int_eq(atomic_load(&unsound), 0);
@@ -229,11 +228,6 @@ enum kind {
     KINDS
 };
 
-static synced_mem_status judge(const void *data)
-{
-    return data ? SYNCED_MEM_OK : synced_mem_last_error();
-}
-
 /* Checks the contents with a kernel on the stream that the pointer was requested for. */
 static synced_mem_status judge_on(const void *data, const struct moving *moving, synced_mem_stream stream)
 {
@@ -243,7 +237,7 @@ static synced_mem_status judge_on(const void *data, const struct moving *moving,
     if (data)
         gpu_expect(data, SIZE, expected, stream);
     free(expected);
-    return judge(data);
+    return status_of(data);
 }
 
 static synced_mem_status move_both(const struct moving *moving, bool up)
@@ -287,9 +281,9 @@ static synced_mem_status make_call(const struct moving *moving, enum kind kind)
     case MUTABLE:
         return judge_on(synced_mem_mutable_gpu_data(mem), moving, NULL);
     case CPU_READ:
-        return judge(synced_mem_cpu_data(mem));
+        return status_of(synced_mem_cpu_data(mem));
     case CPU_MUTABLE:
-        return judge(synced_mem_mutable_cpu_data(mem));
+        return status_of(synced_mem_mutable_cpu_data(mem));
     case PUSH:
         return synced_mem_async_gpu_push(mem, moving->other);
     case PUSH_WITH_ANOTHER:
@@ -440,8 +434,7 @@ START_TEST(a_turn_goes_on_behind_a_transfer)
     atomic_store(&gate.is_closed, false);
     ck_assert(host_is(synced_mem_cpu_data(mems[0]), SMALL, 3));
     ck_assert(host_is(synced_mem_cpu_data(mems[1]), SMALL, 2));
-    for (int i = 0; i < 2; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, 2);
     close_stream(stream);
     free(mine);
     ck_assert_int_eq(atomic_load(&unsound), 0);
@@ -452,8 +445,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("arrivals");
     TCase *const tests = add_case(made, "arrivals");
+    add_tests(tests, lost_where_there_is_room, a_turn_goes_on_behind_a_transfer);
     tcase_add_loop_test(tests, lost_in_a_call, 0, KINDS);
-    tcase_add_test(tests, lost_where_there_is_room);
-    tcase_add_test(tests, a_turn_goes_on_behind_a_transfer);
     return made;
 }

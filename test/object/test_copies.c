@@ -84,8 +84,7 @@ static void check_cell(synced_mem *to, synced_mem *from, synced_mem_head_kind ne
     ck_assert(contents_are(from, size, expected));
     host_fill(synced_mem_mutable_cpu_data(to), size, 3); /* this does not change the other object */
     ck_assert(contents_are(from, size, expected));
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(to, from);
 }
 
 static const size_t sizes[] = {1, 4099, ROOM, 0};
@@ -102,8 +101,7 @@ START_TEST(gpu_cell)
         FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_async_gpu_copy(to, from, NULL));
         check_unchanged(from, &before);
         check_unchanged(to, &before_to);
-        OK(synced_mem_release(to));
-        OK(synced_mem_release(from));
+        RELEASE_EACH(to, from);
         return;
     }
     synced_mem_stream stream = open_stream(_i % STREAM_KINDS);
@@ -171,8 +169,7 @@ START_TEST(pairs)
         ck_assert(host_is(synced_mem_cpu_data(to[i]), SIZE, (unsigned)i % SOURCES));
         OK(synced_mem_release(to[i]));
     }
-    for (int i = 0; i < SOURCES; i++)
-        OK(synced_mem_release(sources[i]));
+    release_all(sources, SOURCES);
 }
 END_TEST
 
@@ -215,9 +212,7 @@ START_TEST(bad_input)
     check_unchanged(a, &before);
     ck_assert(host_is(synced_mem_cpu_data(a), SIZE, 1));
     ck_assert(host_is(synced_mem_cpu_data(b), SIZE, 2));
-    OK(synced_mem_release(a));
-    OK(synced_mem_release(b));
-    OK(synced_mem_release(small));
+    RELEASE_EACH(a, b, small);
 }
 END_TEST
 
@@ -242,15 +237,12 @@ START_TEST(overlapping_host_memory)
     OK(synced_mem_cpu_copy_n(targets, readers, 2)); /* both are only read */
     ck_assert_int_eq(memcmp(synced_mem_cpu_data(y), storage + SIZE - 1, SIZE), 0);
     synced_mem *const all[] = {a, b, c, x, y};
-    for (int i = 0; i < 5; i++)
-        OK(synced_mem_release(all[i]));
+    release_all(all, 5);
 }
 END_TEST
 
 START_TEST(overlapping_device_memory)
 {
-    if (!gpu_expected())
-        return;
     char *const storage = gpu_alloc(0, 2 * SIZE);
     synced_mem *const a = make_on(SIZE, 0), *const b = make_on(SIZE, 0);
     OK(synced_mem_set_gpu_data(a, storage));
@@ -260,8 +252,7 @@ START_TEST(overlapping_device_memory)
     ck_assert(device_is(storage, SIZE, 2));
     OK(synced_mem_set_gpu_data(b, storage + SIZE / 2));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy(a, b, NULL));
-    OK(synced_mem_release(a));
-    OK(synced_mem_release(b));
+    RELEASE_EACH(a, b);
     gpu_free(storage);
 }
 END_TEST
@@ -303,18 +294,14 @@ static void in_child(const void *both)
     OK(synced_mem_cpu_copy(to, from));
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_copy(to, from, NULL));
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(to, from);
 }
 
 START_TEST(in_a_forked_child)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mems[] = {make_at_gpu(SIZE, 1), make_at_cpu(SIZE, 2)};
     ck_assert(child_succeeds(in_child, mems));
-    OK(synced_mem_release(mems[0]));
-    OK(synced_mem_release(mems[1]));
+    RELEASE_EACH(mems[0], mems[1]);
 }
 END_TEST
 
@@ -322,15 +309,13 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("copies");
     TCase *const table = add_case(made, "table");
+    add_tests(table, no_pairs, bad_input, overlapping_host_memory);
+    add_gpu_tests(table, overlapping_device_memory);
     tcase_add_loop_test(table, gpu_cell, 0, WAYS * WAYS);
     tcase_add_loop_test(table, cpu_cell, 0, WAYS * WAYS);
     tcase_add_loop_test(table, pairs, 0, 2);
-    tcase_add_test(table, no_pairs);
-    tcase_add_test(table, bad_input);
-    tcase_add_test(table, overlapping_host_memory);
-    tcase_add_test(table, overlapping_device_memory);
     TCase *const given_up = add_case(made, "given up");
+    add_gpu_tests(given_up, in_a_forked_child);
     tcase_add_loop_test(given_up, clear, 0, WAYS);
-    tcase_add_test(given_up, in_a_forked_child);
     return made;
 }

@@ -209,7 +209,7 @@ static synced_mem_status read_in_parts(synced_mem *mem)
     synced_mem *view;
     OK(synced_mem_view(&view, mem, SIZE / 2, SIZE / 4, NULL));
     const void *const data = synced_mem_cpu_data(mem);
-    const synced_mem_status status = data ? SYNCED_MEM_OK : synced_mem_last_error();
+    const synced_mem_status status = status_of(data);
     OK(synced_mem_release(view));
     return status;
 }
@@ -219,7 +219,7 @@ static synced_mem_status bring_to_host(int call, synced_mem *mem, synced_mem *ot
 {
     switch (call) {
     case 0:
-        return synced_mem_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
+        return status_of(synced_mem_cpu_data(mem));
     case 1:
         return synced_mem_wait(mem);
     case 2:
@@ -524,8 +524,7 @@ START_TEST(a_failed_copy_leaves_pointers)
     ck_assert(host_is(synced_mem_cpu_data(from[0]), SIZE, 2));
     for (int i = 0; i < 2; i++)
         release_both(to[i], from[i]);
-    close_stream(stream);
-    close_stream(other);
+    CLOSE_EACH(stream, other);
 }
 END_TEST
 
@@ -551,8 +550,7 @@ START_TEST(capturing)
     OK(synced_mem_async_gpu_copy(to, from, stream));
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
     release_both(to, from);
-    close_stream(stream);
-    close_stream(other);
+    CLOSE_EACH(stream, other);
 }
 END_TEST
 
@@ -560,25 +558,23 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("copies that fail");
     TCase *const failures = add_case(made, "failures");
+    tcase_add_test(failures, no_memory_for_records);
     tcase_add_loop_test(failures, a_staged_copy_fails, 0, 8);
     tcase_add_loop_test(failures, a_copy_to_the_host_fails, 0, 4);
     tcase_add_loop_test(failures, the_second_of_three_is_refused, 0, 2);
-    tcase_add_test(failures, no_memory_for_records);
     tcase_add_loop_test(failures, a_failed_wait_leaves_pointers, 0, 2);
     tcase_add_loop_test(failures, a_failed_copy_leaves_pointers, 0, 2);
     tcase_add_loop_test(failures, capturing, 0, 3);
     TCase *const others = add_case(made, "other calls");
+    add_tests(others, one_of_two_is_redone, resized_meanwhile, source_given_up_before_the_allocator_is_called,
+              a_stream_that_can_not_wait);
     tcase_add_loop_test(others, used_while_contents_come_to_the_host, 0, BETWEEN);
     tcase_add_loop_test(others, used_while_a_copy_is_staged, 0, 6);
-    tcase_add_test(others, one_of_two_is_redone);
-    tcase_add_test(others, resized_meanwhile);
-    tcase_add_test(others, source_given_up_before_the_allocator_is_called);
-    tcase_add_test(others, a_stream_that_can_not_wait);
     TCase *const lost = add_case_without_end(made, "lost");
+    tcase_add_test(lost, a_lost_device_does_not_hold_back_the_host);
     tcase_add_loop_test(lost, a_transfer_out_of_sight, 0, 8);
     tcase_add_loop_test(lost, a_push_out_of_sight, 0, 4);
     tcase_add_loop_test(lost, lost_contents_are_overwritten, 0, 2);
     tcase_add_loop_test(lost, lost_on_the_way_to_another_device, 0, 24);
-    tcase_add_test(lost, a_lost_device_does_not_hold_back_the_host);
     return made;
 }

@@ -132,8 +132,6 @@ START_TEST(hazard)
     const enum busy busy = (enum busy)(_i % BUSY);
     const enum after after = (enum after)(_i / BUSY % AFTERS);
     const bool on_host = _i / BUSY / AFTERS;
-    if (!gpu_expected())
-        return;
     elsewhere = open_stream(NON_BLOCKING);
     blocking = open_stream(BLOCKING);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -147,11 +145,8 @@ START_TEST(hazard)
     come_after(after, to, from);
     if (after != FREE_BOTH)
         ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(to));
-    close_stream(stream);
-    close_stream(elsewhere);
-    close_stream(blocking);
+    RELEASE_EACH(from, to);
+    CLOSE_EACH(stream, elsewhere, blocking);
     gpu_free(seen);
 }
 END_TEST
@@ -159,8 +154,6 @@ END_TEST
 /* A copy on the writer's stream leaves the write open. A copy elsewhere ends it. */
 START_TEST(open_write_of_the_source)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
     synced_mem *const to = make_on(SIZE, 0), *const from = make_on(SIZE, 0);
     void *const data = synced_mem_overwrite_gpu_data_on(from, stream);
@@ -176,10 +169,8 @@ START_TEST(open_write_of_the_source)
     ck_assert_uint_eq(stats_now().stream_waits - before.stream_waits, 1); /* for the copy */
     gpu_fill(data, SIZE, 4, stream);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 3));
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(to));
-    close_stream(stream);
-    close_stream(other);
+    RELEASE_EACH(from, to);
+    CLOSE_EACH(stream, other);
 }
 END_TEST
 
@@ -200,8 +191,7 @@ START_TEST(open_write_of_a_mapped_source)
     gpu_fill(data, SIZE, 2, stream);
     ck_assert(host_is(synced_mem_cpu_data(from), SIZE, 2));
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(to));
+    RELEASE_EACH(from, to);
     close_stream(stream);
 }
 END_TEST
@@ -209,8 +199,6 @@ END_TEST
 /* The host does not wait for any of the work. */
 START_TEST(never_blocks)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     elsewhere = open_stream(NON_BLOCKING);
     synced_mem *const to = make_pinned(SIZE, 1), *const from = make_pinned(SIZE, 1),
@@ -222,11 +210,8 @@ START_TEST(never_blocks)
     OK(synced_mem_async_gpu_copy(second, to, elsewhere));
     gpu_unhold();
     ck_assert(host_is(synced_mem_cpu_data(second), SIZE, 2));
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(second));
-    close_stream(stream);
-    close_stream(elsewhere);
+    RELEASE_EACH(from, to, second);
+    CLOSE_EACH(stream, elsewhere);
 }
 END_TEST
 
@@ -240,8 +225,6 @@ START_TEST(pageable)
     const bool to_gpu = _i & 1, had = _i & 2, small = _i & 4, at_cpu = _i & 8;
     static unsigned char mine[LARGE], theirs[LARGE];
     const size_t size = small ? 3000 : LARGE;
-    if (!gpu_expected())
-        return;
     set_staging((unsigned)_i / 16 * 2, small ? (size_t)1 << 20 : 1);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const to = make_on(size, 0), *const from = make_on(size, 0);
@@ -267,8 +250,7 @@ START_TEST(pageable)
     ck_assert_uint_eq(stats_now().staged_transfers - before.staged_transfers, !small);
     ck_assert_int_eq(synced_mem_head(to), to_gpu ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(to), size, 1));
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(to, from);
     close_stream(stream);
 }
 END_TEST
@@ -277,8 +259,6 @@ END_TEST
 START_TEST(work_behind_a_staged_copy)
 {
     static unsigned char mine[LARGE];
-    if (!gpu_expected())
-        return;
     set_staging((unsigned)_i, 1);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const device = gpu_alloc(0, LARGE), *const there = gpu_alloc(0, LARGE);
@@ -290,8 +270,7 @@ START_TEST(work_behind_a_staged_copy)
     gpu_copy(there, device, LARGE, stream);
     gpu_stream_sync(stream);
     ck_assert(device_is(there, LARGE, 1));
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(to, from);
     gpu_free(device);
     gpu_free(there);
     close_stream(stream);
@@ -302,8 +281,6 @@ END_TEST
 START_TEST(pageable_memory_that_is_filled)
 {
     static unsigned char mine[SIZE];
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     elsewhere = open_stream(NON_BLOCKING);
     synced_mem *const to = make_on(SIZE, 0), *const from = make_on(SIZE, 0);
@@ -313,10 +290,8 @@ START_TEST(pageable_memory_that_is_filled)
     OK(synced_mem_async_gpu_copy(to, from, stream));
     ck_assert(gpu_stream_is_idle(elsewhere));
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
-    close_stream(stream);
-    close_stream(elsewhere);
+    RELEASE_EACH(to, from);
+    CLOSE_EACH(stream, elsewhere);
 }
 END_TEST
 
@@ -344,8 +319,6 @@ START_TEST(placement)
                                head_from = (synced_mem_head_kind)(_i / 36 % 4);
     const bool on_host = _i / 144;
     synced_mem_device_info info = {.struct_size = sizeof info};
-    if (!gpu_expected())
-        return;
     OK(synced_mem_get_device_info(0, &info));
     if (!info.concurrent_managed_access)
         return;
@@ -367,11 +340,9 @@ START_TEST(placement)
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, head_from ? 1 : 0));
     host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 4);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, head_from ? 1 : 0));
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(to, from);
     gpu_free(there);
-    close_stream(stream);
-    close_stream(elsewhere);
+    CLOSE_EACH(stream, elsewhere);
 }
 END_TEST
 
@@ -404,8 +375,7 @@ START_TEST(between_devices)
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
     OK(synced_mem_cpu_copy(to, from));
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 2));
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(to));
+    RELEASE_EACH(from, to);
     OK(synced_mem_forget_stream(stream));
     gpu_stream_sync(stream);
     gpu_stream_destroy(stream);
@@ -425,9 +395,7 @@ START_TEST(default_streams_are_the_targets)
     ck_assert_int_eq(synced_mem_device(free_one), 0);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
     ck_assert(host_is(synced_mem_cpu_data(free_one), SIZE, 1));
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(free_one));
+    RELEASE_EACH(to, from, free_one);
 }
 END_TEST
 
@@ -442,8 +410,7 @@ START_TEST(a_stream_of_neither_device)
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_async_gpu_copy(to, from, stream));
     SAYS("on device 1, but the objects are on devices 2 and 0");
     check_unchanged(to, &before);
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
+    RELEASE_EACH(to, from);
     gpu_stream_destroy(stream);
 }
 END_TEST
@@ -453,8 +420,6 @@ END_TEST
 START_TEST(clear_while_busy)
 {
     const enum busy busy = (enum busy)(_i % BUSY);
-    if (!gpu_expected())
-        return;
     elsewhere = open_stream(NON_BLOCKING);
     blocking = open_stream(BLOCKING);
     seen = gpu_alloc(0, SIZE);
@@ -466,10 +431,8 @@ START_TEST(clear_while_busy)
         ck_assert(device_is(synced_mem_gpu_data_on(to, NULL), SIZE, 0));
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 0));
     ck_assert(host_is(synced_mem_cpu_data(from), SIZE, 0));
-    OK(synced_mem_release(to));
-    OK(synced_mem_release(from));
-    close_stream(elsewhere);
-    close_stream(blocking);
+    RELEASE_EACH(to, from);
+    CLOSE_EACH(elsewhere, blocking);
     gpu_free(seen);
 }
 END_TEST
@@ -478,18 +441,15 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("copies and work in flight");
     TCase *const flight = add_case(made, "in flight");
-    tcase_add_loop_test(flight, hazard, 0, BUSY * AFTERS * 2);
-    tcase_add_test(flight, open_write_of_the_source);
+    add_gpu_tests(flight, open_write_of_the_source, never_blocks, pageable_memory_that_is_filled);
+    add_gpu_loop_test(flight, hazard, 0, BUSY * AFTERS * 2);
     tcase_add_loop_test(flight, open_write_of_a_mapped_source, 0, 2);
-    tcase_add_test(flight, never_blocks);
-    tcase_add_loop_test(flight, pageable, 0, 32);
-    tcase_add_loop_test(flight, work_behind_a_staged_copy, 0, 3);
-    tcase_add_test(flight, pageable_memory_that_is_filled);
-    tcase_add_loop_test(flight, clear_while_busy, 0, 2 * BUSY);
+    add_gpu_loop_test(flight, pageable, 0, 32);
+    add_gpu_loop_test(flight, work_behind_a_staged_copy, 0, 3);
+    add_gpu_loop_test(flight, clear_while_busy, 0, 2 * BUSY);
     TCase *const places = add_case(made, "places");
-    tcase_add_loop_test(places, placement, 0, 288);
+    add_tests(places, default_streams_are_the_targets, a_stream_of_neither_device);
+    add_gpu_loop_test(places, placement, 0, 288);
     tcase_add_loop_test(places, between_devices, 0, 32);
-    tcase_add_test(places, default_streams_are_the_targets);
-    tcase_add_test(places, a_stream_of_neither_device);
     return made;
 }

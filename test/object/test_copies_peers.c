@@ -164,14 +164,10 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("copies between devices");
     TCase *const peers = add_case(made, "peers");
-    tcase_add_test(peers, peers_are_let_in);
+    add_tests(peers, peers_are_let_in, a_refused_setting_is_none, out_of_reach, refused_access, forbidden_meanwhile,
+              memory_of_the_callers);
     tcase_add_loop_test(peers, what_the_caller_has_set_stays, 0, 2);
-    tcase_add_test(peers, a_refused_setting_is_none);
-    tcase_add_test(peers, out_of_reach);
-    tcase_add_test(peers, refused_access);
-    tcase_add_test(peers, forbidden_meanwhile);
     tcase_add_loop_test(peers, without_pools, 0, 2);
-    tcase_add_test(peers, memory_of_the_callers);
     tcase_add_loop_test(peers, refused_order_between_devices, 0, 12);
     return made;
 }

@@ -71,8 +71,6 @@ static void read_discarded(void)
 
 START_TEST(old_pointers)
 {
-    if (!gpu_expected())
-        return;
     kind = _i;
     dies(read_stale, " bytes): its host copy at 0x");
     SAID("synced_mem: 'conv1.weight' (");
@@ -160,8 +158,7 @@ static void use_valid_views(void)
     }
     ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(params));
     make_stale(0, VIEWS);
-    for (int i = 0; i < VIEWS; i++)
-        OK(synced_mem_release(views[i]));
+    release_all(views, VIEWS);
     host_fill(synced_mem_overwrite_cpu_data(params), WHOLE, 7);
     OK(synced_mem_release(params));
 }
@@ -169,8 +166,7 @@ static void use_valid_views(void)
 static void use_stale_root(void)
 {
     make_views();
-    for (int i = 0; i < VIEWS; i++)
-        OK(synced_mem_release(views[i]));
+    release_all(views, VIEWS);
     ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(params));
     touch_to_read(pointers[2]);
 }
@@ -180,8 +176,6 @@ START_TEST(small_views)
     static const char *const messages[] = {"synced_mem: 'params[1200:1500]' (300 bytes): its host copy at 0x",
                                            "'params[4700:5000]' (300 bytes)", "'params[1200:1500]' (300 bytes)",
                                            " is read-only since synced_mem_gpu_data_on"};
-    if (!gpu_expected())
-        return;
     device_of_params = _i == 0 ? SYNCED_MEM_DEVICE_CURRENT : 0;
     for (way = 0; way < 4; way++)
         dies(use_stale_view, messages[way]);
@@ -199,8 +193,7 @@ static void use_parts_of_user_memory(void)
     OK(synced_mem_set_cpu_data(mem, (void *)(((uintptr_t)memory + PAGE - 1) / PAGE * PAGE)));
     synced_mem *const view = view_of(mem, 100, 200);
     ck_assert_ptr_nonnull(synced_mem_cpu_data(view));
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(view, mem);
 }
 
 START_TEST(small_user_memory)
@@ -325,8 +318,7 @@ static void hold_many(void)
         if (i % 2)
             OK(synced_mem_resize_discard(mems[i], 100));
     }
-    for (int i = 0; i < MANY; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, MANY);
     ck_assert_uint_eq(stats_now().unprotected, 0);
 }
 
@@ -401,17 +393,12 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("debug");
     TCase *const cases = add_case_in_children(all, "debug");
-    tcase_add_loop_test(cases, old_pointers, 0, KINDS);
-    tcase_add_loop_test(cases, small_views, 0, 2);
-    tcase_add_test(cases, small_user_memory);
-    tcase_add_test(cases, all_accesses);
-    tcase_add_test(cases, opened_before_it_is_given);
+    add_tests(cases, small_user_memory, all_accesses, opened_before_it_is_given);
+    add_gpu_loop_test(cases, old_pointers, 0, KINDS);
+    add_gpu_loop_test(cases, small_views, 0, 2);
     if (fixture_schedule() > 0)
         return all;
     TCase *const host = add_case_in_children(all, "on the host alone");
-    tcase_add_test(host, discarded);
-    tcase_add_test(host, call_places);
-    tcase_add_test(host, many_objects);
-    tcase_add_test(host, off);
+    add_tests(host, discarded, call_places, many_objects, off);
     return all;
 }

@@ -57,8 +57,7 @@ static void make_views(synced_mem *mem, synced_mem **views, bool wanted)
 
 static void release_with_views(synced_mem *mem, synced_mem *const *views)
 {
-    for (int i = 0; i < 2; i++)
-        OK(synced_mem_release(views[i]));
+    release_all(views, 2);
     OK(synced_mem_release(mem));
 }
 
@@ -150,7 +149,6 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("debug failures");
     TCase *const cases = add_case_in_children(all, "debug failures");
-    tcase_add_test(cases, failures);
-    tcase_add_test(cases, captures);
+    add_tests(cases, failures, captures);
     return all;
 }

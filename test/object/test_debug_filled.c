@@ -66,8 +66,7 @@ static void fill_handed_in_memory(void)
     free_host_memory(host);
     if (device)
         gpu_free(device);
-    close_stream(filling);
-    close_stream(reader);
+    CLOSE_EACH(filling, reader);
 }
 
 START_TEST(filled_late)
@@ -96,8 +95,7 @@ static void pull_behind_the_function(void)
     OK(synced_mem_release(mem));
     gpu_pinned_free(host);
     gpu_free(device);
-    close_stream(filling);
-    close_stream(puller);
+    CLOSE_EACH(filling, puller);
 }
 
 START_TEST(pulled_late)
@@ -132,8 +130,8 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("debug filled");
     TCase *const cases = add_case_in_children(all, "debug filled");
-    tcase_add_loop_test(cases, filled_late, 0, WAYS);
     tcase_add_test(cases, pulled_late);
+    tcase_add_loop_test(cases, filled_late, 0, WAYS);
     tcase_add_loop_test(cases, written_afterwards, 0, PINNED + 1);
     return all;
 }

@@ -137,9 +137,7 @@ static void use_one_memory_twice(void)
     synced_mem *const third = make_named_on("third", 2 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_set_cpu_data(third, memory));
     ck_assert_uint_eq(stats_now().unprotected, 3);
-    OK(synced_mem_release(third));
-    OK(synced_mem_release(first));
-    OK(synced_mem_release(second));
+    RELEASE_EACH(third, first, second);
 }
 
 START_TEST(memory_of_two_objects)
@@ -185,8 +183,7 @@ static void use_views(void)
             touch_to_write(data + sizes[i] - 1);
         }
     }
-    for (int i = 0; i < 3; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, 3);
 }
 
 START_TEST(views_of_one_memory)
@@ -205,8 +202,7 @@ static void use_neighbours(void)
     ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(stale));
     touch_to_write(data);
     ck_assert_uint_eq(stats_now().unprotected, 0);
-    OK(synced_mem_release(stale));
-    OK(synced_mem_release(used));
+    RELEASE_EACH(stale, used);
 }
 
 START_TEST(neighbours_in_the_pool)
@@ -279,9 +275,7 @@ static void fail_to_open(void)
     unsigned char *const data = synced_mem_mutable_cpu_data(later);
     OK(synced_mem_resize_discard(later, SIZE));
     touch_to_write(data); /* nothing is protected any more */
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(later));
+    RELEASE_EACH(mem, other, later);
 }
 
 static void have_too_many(void)
@@ -350,8 +344,7 @@ static void refuse_to_small_views(void)
         use_small_views(41);
         cannot_open = 0;
         use_small_views(61);
-        for (int i = 0; i < 10; i++)
-            OK(synced_mem_release(small_views[i]));
+        release_all(small_views, 10);
         OK(synced_mem_release(small_root));
     }
 }
@@ -447,8 +440,6 @@ static void borrow_managed_memory(void)
 
 START_TEST(memory_of_both_sides)
 {
-    if (!gpu_expected())
-        return;
     lives(share_memory);
     SAID("is not protected, as the device uses the same memory;");
     lives(borrow_managed_memory);
@@ -460,22 +451,14 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("debug memory");
     TCase *const cases = add_case_in_children(all, "debug memory");
-    tcase_add_test(cases, memory_of_both_sides);
-    tcase_add_test(cases, neighbours_in_the_pool);
-    tcase_add_test(cases, page_locked_later);
+    add_tests(cases, neighbours_in_the_pool, page_locked_later);
+    add_gpu_tests(cases, memory_of_both_sides);
     if (fixture_schedule() > 0)
         return all;
     TCase *const host = add_case_in_children(all, "on the host alone");
-    tcase_add_test(host, borrowed);
-    tcase_add_test(host, adopted);
-    tcase_add_test(host, less_than_a_page);
-    tcase_add_test(host, memory_of_two_objects);
+    add_tests(host, borrowed, adopted, less_than_a_page, memory_of_two_objects, said_with_nothing_locked,
+              system_that_refuses, system_that_refuses_to_small_views, many_shared_pages, system_at_its_limits,
+              no_memory_for_records);
     tcase_add_loop_test(host, views_of_one_memory, 0, VIEWS);
-    tcase_add_test(host, said_with_nothing_locked);
-    tcase_add_test(host, system_that_refuses);
-    tcase_add_test(host, system_that_refuses_to_small_views);
-    tcase_add_test(host, many_shared_pages);
-    tcase_add_test(host, system_at_its_limits);
-    tcase_add_test(host, no_memory_for_records);
     return all;
 }

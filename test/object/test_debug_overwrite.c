@@ -172,8 +172,7 @@ static void hand_back_what_is_being_filled(void)
     }
     OK(synced_mem_release(mem));
     gpu_free(memory);
-    close_stream(stream);
-    close_stream(other);
+    CLOSE_EACH(stream, other);
 }
 
 /* Both sides share one memory. */
@@ -225,8 +224,6 @@ static void overwrite_what_is_read_on(void)
 
 START_TEST(on_the_device)
 {
-    if (!gpu_expected())
-        return;
     lives(overwrite_on_the_device);
     lives(overwrite_what_is_read_on);
     lives(overwrite_memory_of_the_callers_on_the_device);
@@ -254,8 +251,7 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("debug overwrite");
     TCase *const cases = add_case_in_children(all, "debug overwrite");
-    tcase_add_test(cases, on_the_host);
-    tcase_add_test(cases, on_the_device);
-    tcase_add_test(cases, off);
+    add_tests(cases, on_the_host, off);
+    add_gpu_tests(cases, on_the_device);
     return all;
 }

@@ -1,6 +1,6 @@
 /* Checks that a failed call takes nothing away. Earlier pointers stay valid, and their kernels are waited for. Memory
  * of the caller's stays in place, and the error's detail is that of the failure. */
-#include "fixture.h"
+#include "calls.h"
 
 #include "cudart_emu.h"
 #include "stream/stream.h"
@@ -246,8 +246,7 @@ START_TEST(host_memory_without_the_runtime)
     emu_fail(_i ? "cudaHostRegister" : "cudaGetDevice", 1, cudaErrorUnknown, false);
     ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(first));
+    RELEASE_EACH(mem, first);
 }
 END_TEST
 
@@ -299,25 +298,16 @@ END_TEST
 
 enum { LARGE = 700000, ROOM = 1 << 20 }; /* room for one object */
 
-/* Makes a call that needs the memory of another object, which is retired. */
-static synced_mem_status want(synced_mem *mem, int which, synced_mem_stream stream)
+/* The calls that need the memory of another object, which is retired. GROW is the fifth of both. */
+enum { GROW = CALLS };
+static const int wants[] = {GPU_READ, ON_OVERWRITE, PUSH, PUSH_TWICE, GROW, FREE_CPU};
+static const int wants_of_host[] = {CPU_READ, CPU_OVERWRITE, PULL, FREE_GPU, GROW};
+enum { WANTS = sizeof wants / sizeof wants[0], WANTS_OF_HOST = sizeof wants_of_host / sizeof wants_of_host[0] };
+
+static synced_mem_status want(synced_mem *mem, int call, synced_mem_stream stream)
 {
-    switch (which) {
-    case 0:
-        return synced_mem_gpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
-    case 1:
-        return synced_mem_overwrite_gpu_data_on(mem, stream) ? SYNCED_MEM_OK : synced_mem_last_error();
-    case 2:
-        return synced_mem_async_gpu_push(mem, stream);
-    case 3:
-        return synced_mem_async_gpu_push_n(&mem, 1, stream);
-    case 4:
-        return synced_mem_resize(mem, LARGE);
-    default:
-        return synced_mem_release_cpu_data(mem);
-    }
+    return call == GROW ? synced_mem_resize(mem, LARGE) : make_call(mem, call, stream);
 }
-enum { WHO_WANT = 6 };
 
 /* The memory could not be freed while a stream captured. After the capture, the call that needs memory frees it. */
 START_TEST(device_memory_that_became_free)
@@ -339,34 +329,16 @@ START_TEST(device_memory_that_became_free)
     ck_assert_int_eq(cudaStreamEndCapture(capturing, &graph), cudaSuccess);
     ck_assert_int_eq(cudaGraphDestroy(graph), cudaSuccess);
     ck_assert_uint_eq(stats_now().retired, 1);
-    OK(want(mem, _i, stream));
+    OK(want(mem, wants[_i], stream));
     ck_assert_uint_eq(stats_now().retired, 0);
     if (_i == 1)
         gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), LARGE, 2, stream);
     OK(synced_mem_release_cpu_data(mem));
     ck_assert(device_is(synced_mem_gpu_data(mem), _i == 4 ? SIZE : LARGE, 2));
     OK(synced_mem_release(mem));
-    close_stream(stream);
-    close_stream(capturing);
+    CLOSE_EACH(stream, capturing);
 }
 END_TEST
-
-static synced_mem_status want_host(synced_mem *mem, int which, synced_mem_stream stream)
-{
-    switch (which) {
-    case 0:
-        return synced_mem_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
-    case 1:
-        return synced_mem_overwrite_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
-    case 2:
-        return synced_mem_async_cpu_pull(mem, stream);
-    case 3:
-        return synced_mem_release_gpu_data(mem);
-    default:
-        return synced_mem_resize(mem, LARGE);
-    }
-}
-enum { WHO_WANT_OF_HOST = 5 };
 
 /* The same for page-locked memory that was released before a transfer had read it. */
 START_TEST(host_memory_that_became_free)
@@ -383,7 +355,7 @@ START_TEST(host_memory_that_became_free)
     OK(synced_mem_async_gpu_push(first, stream));
     OK(synced_mem_release(first));
     gpu_stream_sync(stream);
-    OK(want_host(mem, _i, stream));
+    OK(want(mem, wants_of_host[_i], stream));
     if (_i != 1)
         ck_assert(host_is(synced_mem_cpu_data(mem), _i == 4 ? SIZE : LARGE, 2));
     OK(synced_mem_release(mem));
@@ -487,8 +459,7 @@ START_TEST(streams_of_an_old_runtime)
     ck_assert_int_eq(gpu_current_device(), 0);
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_data_on(there, stream));
     emu_fail_clear();
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(there));
+    RELEASE_EACH(mem, there);
     OK(synced_mem_forget_stream(stream));
     gpu_stream_destroy(stream);
 }
@@ -547,26 +518,20 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("failures");
     TCase *const tests = add_case(made, "failures");
+    add_tests(tests, a_late_transfer_does_not_land_on_later_work, memory_is_not_freed_under_a_late_transfer,
+              memory_is_not_freed_under_a_transfer_that_no_turn_follows,
+              borrowed_memory_is_not_handed_back_under_a_late_transfer, borrowed_memory_is_not_forgotten,
+              borrowed_memory_stays_while_it_is_untracked, a_stream_that_can_not_be_waited_for,
+              callbacks_find_the_object_unlocked, the_detail_is_of_the_failure, a_failed_growth_of_host_memory,
+              a_failed_transfer_of_many, a_failed_wait_before_a_push);
     tcase_add_loop_test(tests, a_pointer_outlives_a_failed_read, 0, OF_A_READ);
     tcase_add_loop_test(tests, a_pointer_outlives_a_failed_release, 0, OF_A_READ);
     tcase_add_loop_test(tests, a_failed_release_leaves_the_head, 0, 3);
-    tcase_add_test(tests, a_late_transfer_does_not_land_on_later_work);
-    tcase_add_test(tests, memory_is_not_freed_under_a_late_transfer);
-    tcase_add_test(tests, memory_is_not_freed_under_a_transfer_that_no_turn_follows);
-    tcase_add_test(tests, borrowed_memory_is_not_handed_back_under_a_late_transfer);
-    tcase_add_test(tests, borrowed_memory_is_not_forgotten);
-    tcase_add_test(tests, borrowed_memory_stays_while_it_is_untracked);
-    tcase_add_test(tests, a_stream_that_can_not_be_waited_for);
-    tcase_add_test(tests, callbacks_find_the_object_unlocked);
-    tcase_add_test(tests, the_detail_is_of_the_failure);
     tcase_add_loop_test(tests, host_memory_without_the_runtime, 0, 2);
     tcase_add_loop_test(tests, a_failed_growth, 0, 5);
-    tcase_add_test(tests, a_failed_growth_of_host_memory);
-    tcase_add_loop_test(tests, device_memory_that_became_free, 0, WHO_WANT);
-    tcase_add_loop_test(tests, host_memory_that_became_free, 0, WHO_WANT_OF_HOST);
+    tcase_add_loop_test(tests, device_memory_that_became_free, 0, WANTS);
+    tcase_add_loop_test(tests, host_memory_that_became_free, 0, WANTS_OF_HOST);
     tcase_add_loop_test(tests, a_transfer_before_a_turn_that_is_over, 0, 15);
-    tcase_add_test(tests, a_failed_transfer_of_many);
-    tcase_add_test(tests, a_failed_wait_before_a_push);
     tcase_add_loop_test(tests, streams_of_an_old_runtime, 0, 6);
     tcase_add_loop_test(tests, a_stream_of_no_device, 0, 3);
     tcase_add_loop_test(tests, a_second_try_to_put_back, 0, 2);

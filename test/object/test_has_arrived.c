@@ -1,16 +1,9 @@
 /* Checks the question whether the contents of a side have arrived. */
 #include "fixture.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 
 enum { SIZE = 70000, LARGE = 3 << 20 };
-
-static void *given(const void *data)
-{
-    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
-    return (void *)(uintptr_t)data;
-}
 
 /* Checks the answers for both sides. They take no work to its end, so they are the same again. */
 static void check_arrived(synced_mem *mem, int cpu, int gpu)
@@ -42,16 +35,13 @@ START_TEST(on_the_host)
     check_arrived(empty, 0, 0);
     (void)given(synced_mem_cpu_data(empty));
     check_arrived(empty, 1, 0);
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(empty));
+    RELEASE_EACH(mem, empty);
 }
 END_TEST
 
 /* A push brings the contents to the device, and only reads the host copy. */
 START_TEST(a_push)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_on(SIZE, 0);
     host_fill(given(synced_mem_overwrite_cpu_data(mem)), SIZE, 1);
@@ -75,8 +65,6 @@ END_TEST
 /* A pull brings the contents to the host. Neither it nor the caller's kernels delay those of the device. */
 START_TEST(a_pull)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const mine = _i ? malloc(LARGE) : NULL; /* staged */
     const size_t size = _i ? LARGE : SIZE;
@@ -105,8 +93,6 @@ END_TEST
 /* A transfer that only reads a copy, for another object. */
 START_TEST(a_copy)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const from = make_on(SIZE, 0), *const to = make_on(SIZE, 0);
     gpu_fill(given(synced_mem_overwrite_gpu_data_on(from, stream)), SIZE, 1, stream);
@@ -122,8 +108,7 @@ START_TEST(a_copy)
     gpu_unhold();
     OK(synced_mem_wait(to));
     check_arrived(to, 0, 1);
-    OK(synced_mem_release(from));
-    OK(synced_mem_release(to));
+    RELEASE_EACH(from, to);
     close_stream(stream);
 }
 END_TEST
@@ -131,8 +116,6 @@ END_TEST
 /* Of an object in parts all have to arrive. */
 START_TEST(parts)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const root = make_on(SIZE, 0), *views[2];
     host_fill(given(synced_mem_overwrite_cpu_data(root)), SIZE, 1);
@@ -155,8 +138,7 @@ START_TEST(parts)
     gpu_stream_sync(stream);
     check_arrived(root, 1, 1);
     OK(synced_mem_release(root));
-    for (int i = 0; i < 2; i++)
-        OK(synced_mem_release(views[i]));
+    release_all(views, 2);
     close_stream(stream);
 }
 END_TEST
@@ -164,8 +146,6 @@ END_TEST
 /* Device memory of the caller's that work on a stream fills. */
 START_TEST(memory_of_the_callers)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const mine = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_on(SIZE, 0);
@@ -199,12 +179,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("has_arrived");
     TCase *const cases = add_case(made, "has_arrived");
-    tcase_add_test(cases, on_the_host);
-    tcase_add_test(cases, a_push);
-    tcase_add_loop_test(cases, a_pull, 0, 2);
-    tcase_add_test(cases, a_copy);
-    tcase_add_test(cases, parts);
-    tcase_add_test(cases, memory_of_the_callers);
-    tcase_add_test(cases, bad_input);
+    add_tests(cases, on_the_host, bad_input);
+    add_gpu_tests(cases, a_push, a_copy, parts, memory_of_the_callers);
+    add_gpu_loop_test(cases, a_pull, 0, 2);
     return made;
 }

@@ -96,8 +96,7 @@ static struct pair make_pair(bool views, int device)
 
 static void release_pair(struct pair *pair)
 {
-    OK(synced_mem_release(pair->a));
-    OK(synced_mem_release(pair->b));
+    RELEASE_EACH(pair->a, pair->b);
     if (pair->root)
         OK(synced_mem_release(pair->root));
     close_stream(pair->stream);
@@ -309,13 +308,10 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("independence");
     TCase *const tests = add_case(made, "independence");
-    tcase_add_test(tests, idle_stream_without_query);
+    add_tests(tests, idle_stream_without_query, first_use_of_a_part, beside_a_resize, beside_zeros);
     tcase_add_loop_test(tests, contents_for_the_host, 0, 2);
     tcase_add_loop_test(tests, contents_for_the_device, 0, 2);
-    tcase_add_test(tests, first_use_of_a_part);
     tcase_add_loop_test(tests, beside_a_copy_to_another_device, 0, 2);
-    tcase_add_test(tests, beside_a_resize);
-    tcase_add_test(tests, beside_zeros);
     tcase_add_loop_test(tests, beside_a_copy_to_the_host, 0, 2);
     tcase_add_loop_test(tests, beside_a_transfer_into_marked_memory, 0, 2);
     return made;

@@ -55,8 +55,6 @@ END_TEST
 /* The same for the pointers that the hot path may return of an object with both copies. */
 START_TEST(invariants_of_both_copies)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_cpu(100, 1);
     ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
     ck_assert(sm_object_is_valid(mem));
@@ -109,8 +107,7 @@ START_TEST(invariants_of_views)
         views[i]->at.first = first;
         ck_assert(sm_object_is_valid(mem));
     }
-    for (int i = 0; i < 3; i++)
-        OK(synced_mem_release(views[i]));
+    release_all(views, 3);
     OK(synced_mem_release(mem));
 }
 END_TEST
@@ -169,10 +166,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("invariants");
     TCase *const tests = add_case(made, "invariants");
-    tcase_add_test(tests, invariants);
-    tcase_add_test(tests, invariants_of_both_copies);
-    tcase_add_test(tests, invariants_of_views);
-    tcase_add_test(tests, zeros_over_old_memory);
-    tcase_add_test(tests, an_idle_object_is_small);
+    add_tests(tests, invariants, invariants_of_views, zeros_over_old_memory, an_idle_object_is_small);
+    add_gpu_tests(tests, invariants_of_both_copies);
     return made;
 }

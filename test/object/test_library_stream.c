@@ -11,12 +11,6 @@ enum { SIZE = 70000, LARGE = 3 << 20 };
 
 #define LIBRARY SYNCED_MEM_STREAM_LIBRARY
 
-static void *given(const void *data)
-{
-    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
-    return (void *)(uintptr_t)data;
-}
-
 /* Creates an object, AT_CPU. Large contents are in pageable memory of the test, so that their transfers are staged. */
 static synced_mem *make_filled(size_t size, unsigned pattern, void **mine)
 {
@@ -55,8 +49,6 @@ static const void *access_device(synced_mem *mem, bool write, bool named, synced
 START_TEST(push_behind_a_reader)
 {
     const bool named = _i % 2;
-    if (!gpu_expected())
-        return;
     void *mine, *const seen = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_filled(SIZE, 1, &mine);
     synced_mem_stream reader = named ? open_stream(NON_BLOCKING) : NULL, other = open_stream(NON_BLOCKING);
@@ -88,8 +80,6 @@ START_TEST(pull_behind_a_writer)
 {
     const bool named = _i % 2;
     const size_t size = _i / 2 ? LARGE : SIZE;
-    if (!gpu_expected())
-        return;
     void *mine;
     synced_mem *const mem = make_filled(size, 1, &mine);
     synced_mem_stream writer = named ? open_stream(NON_BLOCKING) : NULL;
@@ -117,8 +107,6 @@ END_TEST
 START_TEST(push_then_access)
 {
     const size_t size = _i % 2 ? LARGE : SIZE;
-    if (!gpu_expected())
-        return;
     void *mine;
     synced_mem *const mem = make_filled(size, 4, &mine);
     synced_mem_stream stream = open_stream(_i / 2);
@@ -187,8 +175,7 @@ START_TEST(beside_other_work)
     gpu_unhold();
     ck_assert(host_is(synced_mem_cpu_data(busy), SIZE, 9));
     ck_assert(host_is(synced_mem_cpu_data(ready), SIZE, 8));
-    OK(synced_mem_release(busy));
-    OK(synced_mem_release(ready));
+    RELEASE_EACH(busy, ready);
     close_stream(done);
     end(mem, mine);
     close_stream(stream);
@@ -200,8 +187,6 @@ END_TEST
 START_TEST(lists)
 {
     enum { MANY = 5 };
-    if (!gpu_expected())
-        return;
     synced_mem *mems[MANY], *part;
     void *mine[MANY];
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -228,8 +213,6 @@ END_TEST
 START_TEST(copies)
 {
     const size_t size = _i % 2 ? LARGE : SIZE;
-    if (!gpu_expected())
-        return;
     void *mine[2];
     synced_mem *const from[] = {make_filled(size, 1, &mine[0]), make_filled(size, 2, &mine[1])};
     synced_mem *const to[] = {make_on(size, 0), make_on(size, 0)};
@@ -274,8 +257,7 @@ START_TEST(several_devices)
     ck_assert(host_is(synced_mem_cpu_data(mems[0]), SIZE, 1));
     ck_assert_int_eq(gpu_current_device(), 0);
     OK(synced_mem_release(to));
-    for (int i = 0; i < 2; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, 2);
 }
 END_TEST
 
@@ -345,8 +327,7 @@ START_TEST(bad_heads)
     FAILS_WITHOUT_GPU(synced_mem_async_gpu_copy(other, mem, LIBRARY));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_push(mem, SYNCED_MEM_NO_STREAM));
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(mem, other);
 }
 END_TEST
 
@@ -354,18 +335,16 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("library_stream");
     TCase *const order = add_case(made, "order");
-    tcase_add_loop_test(order, push_behind_a_reader, 0, 2);
-    tcase_add_loop_test(order, pull_behind_a_writer, 0, 4);
-    tcase_add_loop_test(order, push_then_access, 0, 2 * STREAM_KINDS);
-    tcase_add_test(order, beside_other_work);
-    tcase_add_test(order, nobody_waits);
+    add_tests(order, beside_other_work, nobody_waits);
+    add_gpu_loop_test(order, push_behind_a_reader, 0, 2);
+    add_gpu_loop_test(order, pull_behind_a_writer, 0, 4);
+    add_gpu_loop_test(order, push_then_access, 0, 2 * STREAM_KINDS);
     TCase *const objects = add_case(made, "objects");
-    tcase_add_test(objects, lists);
-    tcase_add_loop_test(objects, copies, 0, 4);
     tcase_add_test(objects, several_devices);
+    add_gpu_tests(objects, lists);
+    add_gpu_loop_test(objects, copies, 0, 4);
     tcase_add_loop_test(objects, unified, 0, 2);
     TCase *const refusals = add_case(made, "refusals");
-    tcase_add_test(refusals, refused_by_accesses);
-    tcase_add_test(refusals, bad_heads);
+    add_tests(refusals, refused_by_accesses, bad_heads);
     return made;
 }

@@ -5,17 +5,11 @@
 #include "staged_kit.h"
 
 #include "break_device.h"
+#include "failing_calls.h"
 
-#include <stdint.h>
 #include <string.h>
 
-enum { MOST = 100, MANY = 3 };
-
-static void *given(const void *data)
-{
-    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
-    return (void *)(uintptr_t)data;
-}
+enum { MANY = 3 };
 
 static synced_mem_status move(synced_mem *const *mems, size_t count, bool push)
 {
@@ -35,42 +29,36 @@ static synced_mem *make_filled(bool push, unsigned pattern, synced_mem_stream st
     return mem;
 }
 
-/* Returns whether the failure happened. */
-static bool fails_at(size_t count, bool push, unsigned nth, cudaError_t code)
+static void fail_once(size_t count, bool push, struct failing *failing)
 {
     synced_mem *mems[MANY];
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     const synced_mem_head_kind before = push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
     for (size_t i = 0; i < count; i++)
         mems[i] = make_filled(push, 1 + (unsigned)i, stream);
-    const unsigned failures = emu_failures();
-    emu_fail("*", nth, code, false);
+    begin_failing(failing);
     const synced_mem_status status = move(mems, count, push);
-    emu_fail_clear();
-    const bool happened = emu_failures() > failures;
-    ck_assert(happened || status == SYNCED_MEM_OK);
+    ck_assert(end_failing(failing) || status == SYNCED_MEM_OK);
     for (size_t i = 0; i < count; i++)
         ck_assert_int_eq(synced_mem_head(mems[i]), status == SYNCED_MEM_OK ? SYNCED_MEM_SYNCED : before);
-    if (status != SYNCED_MEM_OK && nth % 2)
+    if (status != SYNCED_MEM_OK && failing->nth % 2)
         OK(move(mems, count, push));
     for (size_t i = 0; i < count; i++) {
         ck_assert(host_is(given(synced_mem_cpu_data(mems[i])), SIZE, 1 + (unsigned)i));
         ck_assert(device_is(given(synced_mem_gpu_data(mems[i])), SIZE, 1 + (unsigned)i));
-        OK(synced_mem_release(mems[i]));
     }
+    release_all(mems, count);
     close_stream(stream);
-    return happened;
 }
 
 START_TEST(each_call_fails)
 {
-    static const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation};
+    const struct failing kinds[] = {each_call("*", cudaErrorUnknown), each_call("*", cudaErrorMemoryAllocation)};
     for (int kind = 0; kind < 2; kind++) {
-        unsigned nth = 1;
-        while (nth < MOST && fails_at(_i / 2 ? MANY : 1, _i % 2, nth, codes[kind]))
-            nth++;
-        ck_assert_uint_gt(nth, 1);
-        ck_assert_uint_lt(nth, MOST);
+        struct failing failing = kinds[kind];
+        while (next_failure(&failing))
+            fail_once(_i / 2 ? MANY : 1, _i % 2, &failing);
+        ck_assert_uint_gt(failing.nth, 1);
     }
 }
 END_TEST

@@ -1,6 +1,7 @@
 /* Checks a device that breaks. Valid host copies stay readable, calls that need the device report the loss, and every
  * object can be released. */
 #include "break_device.h"
+#include "calls.h"
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -49,10 +50,7 @@ START_TEST(host_contents_stay)
     ck_assert(host_is(synced_mem_mutable_cpu_data(synced), SIZE, 2));
     ck_assert(host_is(synced_mem_cpu_data(pinned), SIZE, 3));
     OK(synced_mem_release_gpu_data(synced));
-    OK(synced_mem_release(pageable));
-    OK(synced_mem_release(synced));
-    OK(synced_mem_release(pinned));
-    OK(synced_mem_release(foreign));
+    RELEASE_EACH(pageable, synced, pinned, foreign);
     end_without_device();
     free(borrowed);
 }
@@ -70,9 +68,7 @@ START_TEST(host_memory_can_still_be_had)
     OK(synced_mem_release_data(device));
     host_fill(synced_mem_overwrite_cpu_data(device), SIZE, 3);
     ck_assert(host_is(synced_mem_cpu_data(device), SIZE, 3));
-    OK(synced_mem_release(named));
-    OK(synced_mem_release(other));
-    OK(synced_mem_release(device));
+    RELEASE_EACH(named, other, device);
     end_without_device();
 }
 END_TEST
@@ -228,9 +224,7 @@ START_TEST(let_go_with_work_pending)
     push_as_it_breaks(adopted, stream);
     push_as_it_breaks(own, stream);
     push_as_it_breaks(foreign, stream);
-    OK(synced_mem_release(adopted));
-    OK(synced_mem_release(own));
-    OK(synced_mem_release(foreign));
+    RELEASE_EACH(adopted, own, foreign);
     end_without_device();
     ck_assert_int_eq(callbacks, 1);
 }
@@ -336,8 +330,7 @@ START_TEST(lost_with_work_on_streams)
     (void)synced_mem_reap();
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 4);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(foreign));
+    RELEASE_EACH(mem, foreign);
     pattern_write(borrowed, SIZE, 6); /* the memory is the caller's again */
     end_without_device();
     free(borrowed);
@@ -403,9 +396,7 @@ START_TEST(resized_on_a_lost_device)
     OK(synced_mem_resize(synced, SIZE / 2));
     OK(synced_mem_resize_discard(device, 3 * SIZE));
     ck_assert(host_is(synced_mem_cpu_data(device), 3 * SIZE, 0));
-    OK(synced_mem_release(host));
-    OK(synced_mem_release(synced));
-    OK(synced_mem_release(device));
+    RELEASE_EACH(host, synced, device);
     end_without_device();
 }
 END_TEST
@@ -478,35 +469,22 @@ START_TEST(another_device)
     gpu_make_current(1);
     ck_assert(device_is(synced_mem_gpu_data(there), SIZE, 3));
     gpu_make_current(_i);
-    OK(synced_mem_release(here));
-    OK(synced_mem_release(there));
+    RELEASE_EACH(here, there);
     gpu_make_current(0);
     end_without_device();
 }
 END_TEST
 
-/* Each call waits for a transfer that the device does not finish. */
-static synced_mem_status wait_for_transfer(synced_mem *mem, int call)
-{
-    switch (call) {
-    case 0:
-        return synced_mem_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
-    case 1:
-        return synced_mem_mutable_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
-    default:
-        return synced_mem_release_gpu_data(mem);
-    }
-}
-
 /* The error names the call that has failed first. The calls that restore the object's state fail too. */
 START_TEST(the_first_failure_is_reported)
 {
+    static const int waits[] = {CPU_READ, CPU_MUTABLE, FREE_GPU}; /* for a transfer that the device does not finish */
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem *const mem = make_on(SIZE, 0);
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
     gpu_fill(synced_mem_mutable_gpu_data_on(mem, stream), SIZE, 2, stream);
     emu_fail("cudaEventSynchronize", 1, cudaErrorIllegalAddress, true);
-    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, wait_for_transfer(mem, _i));
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, make_call(mem, waits[_i], NULL));
     SAYS("cudaEventSynchronize");
     OK(synced_mem_release(mem));
     end_without_device();
@@ -517,22 +495,14 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("lost");
     TCase *const tests = add_case_without_end(made, "lost");
-    tcase_add_test(tests, host_contents_stay);
-    tcase_add_test(tests, host_memory_can_still_be_had);
-    tcase_add_test(tests, device_contents_are_gone);
+    add_tests(tests, host_contents_stay, host_memory_can_still_be_had, device_contents_are_gone, broken_during_a_read,
+              broken_during_a_fill, known_to_be_lost, lost_fence, let_go_with_work_pending, done_on_a_lost_device,
+              resized_on_a_lost_device, lost_on_the_way_to_larger_memory);
     tcase_add_loop_test(tests, broken_during_a_push, 0, 5);
-    tcase_add_test(tests, broken_during_a_read);
-    tcase_add_test(tests, broken_during_a_fill);
-    tcase_add_test(tests, known_to_be_lost);
-    tcase_add_test(tests, lost_fence);
-    tcase_add_test(tests, let_go_with_work_pending);
     tcase_add_loop_test(tests, newer_errors_of_a_lost_device, 0, 2);
     tcase_add_loop_test(tests, another_device, 0, 2);
     tcase_add_loop_test(tests, lost_with_work_on_streams, 0, IN_FLIGHT * ENDS);
-    tcase_add_test(tests, done_on_a_lost_device);
     tcase_add_loop_test(tests, asked_about_lost_contents, 0, 2);
-    tcase_add_test(tests, resized_on_a_lost_device);
-    tcase_add_test(tests, lost_on_the_way_to_larger_memory);
     tcase_add_loop_test(tests, lost_in_shared_memory, 0, 2);
     tcase_add_loop_test(tests, the_first_failure_is_reported, 0, 3);
     return made;

@@ -349,23 +349,12 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("object");
     TCase *const making = add_case(made, "making");
-    tcase_add_test(making, defaults);
-    tcase_add_test(making, options_have_defaults);
-    tcase_add_test(making, options_are_kept);
-    tcase_add_test(making, long_names_are_cut);
-    tcase_add_test(making, records_are_clean_when_used_again);
-    tcase_add_test(making, many_objects);
-    tcase_add_test(making, version_is_the_headers);
+    add_tests(making, defaults, options_have_defaults, options_are_kept, long_names_are_cut,
+              records_are_clean_when_used_again, many_objects, version_is_the_headers);
     TCase *const refused = add_case(made, "refused");
-    tcase_add_test(refused, nowhere_to_put_it);
-    tcase_add_test(refused, sizes_that_overflow);
-    tcase_add_test(refused, more_than_there_is);
-    tcase_add_test(refused, options_of_unknown_size);
-    tcase_add_test(refused, devices_that_cannot_be);
-    tcase_add_test(refused, alignments_that_cannot_be);
-    tcase_add_test(refused, null_objects);
-    tcase_add_test(refused, null_objects_in_calls);
-    tcase_add_test(refused, stats_of_unknown_size);
+    add_tests(refused, nowhere_to_put_it, sizes_that_overflow, more_than_there_is, options_of_unknown_size,
+              devices_that_cannot_be, alignments_that_cannot_be, null_objects, null_objects_in_calls,
+              stats_of_unknown_size);
     TCase *const counting = add_case(made, "counting");
     tcase_add_test(counting, references);
 #ifdef NDEBUG
@@ -375,7 +364,6 @@ Suite *suite(void)
     if (!fork || strcmp(fork, "no") != 0)
         tcase_add_test_raise_signal(counting, released_too_often, SIGABRT);
 #endif
-    tcase_add_test(counting, shutdown_with_objects);
-    tcase_add_test(counting, shutdown_again_and_again);
+    add_tests(counting, shutdown_with_objects, shutdown_again_and_again);
     return made;
 }

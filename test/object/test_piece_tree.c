@@ -354,13 +354,9 @@ Suite *suite(void)
     if (fixture_schedule() > 0)
         return made;
     TCase *const orders = add_case(made, "orders");
-    tcase_add_test(orders, few);
-    tcase_add_test(orders, in_order);
-    tcase_add_test(orders, in_reverse);
-    tcase_add_test(orders, full_neighbours);
+    add_tests(orders, few, in_order, in_reverse, full_neighbours, end_with_pieces);
     tcase_add_loop_test(orders, at_random, 0, 8);
     tcase_add_loop_test(orders, stretches, 0, 8);
-    tcase_add_test(orders, end_with_pieces);
     TCase *const failures = add_case(made, "failures");
     tcase_add_loop_test(failures, no_memory, 0, 3);
     TCase *const checks = add_case(made, "checks");

@@ -1,4 +1,5 @@
-/* Checks pulls, transfers of many objects with one event, and the queries and waits for transfers. */
+/* Checks pulls, transfers of many objects with one event, and the queries and waits for transfers. The suite hazards
+ * checks each call that comes while a pull is in flight. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -36,8 +37,6 @@ static int is_pending(synced_mem *mem)
 
 START_TEST(pull_then_read)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(_i % STREAM_KINDS);
     synced_mem_stream writer = _i / STREAM_KINDS ? open_stream(NON_BLOCKING) : stream;
     synced_mem *const mem = make_written_on(1, writer);
@@ -70,16 +69,13 @@ START_TEST(pull_from_wrong_heads)
     check_unchanged(nothing, &before[0]);
     check_unchanged(mem, &before[1]);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
-    OK(synced_mem_release(nothing));
-    OK(synced_mem_release(mem));
+    RELEASE_EACH(nothing, mem);
 }
 END_TEST
 
 /* Later work on the stream is stuck. A call that needs the contents waits for the pull alone. */
 START_TEST(only_the_pull_is_waited_for)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_written_on(1, stream);
     OK(synced_mem_async_cpu_pull(mem, stream));
@@ -110,72 +106,6 @@ START_TEST(only_the_pull_is_waited_for)
 }
 END_TEST
 
-/* The device copy is overwritten while the pull may still read it. */
-START_TEST(pull_then_write_the_device)
-{
-    if (!gpu_expected())
-        return;
-    synced_mem_stream stream = open_stream(_i % STREAM_KINDS);
-    synced_mem_stream other = open_stream(_i / STREAM_KINDS);
-    void *const mine = gpu_pinned_alloc(SIZE);
-    synced_mem *const mem = make_written_on(1, stream);
-    OK(USE(mem, .cpu_data = mine, .gpu_data = gpu_alloc(0, SIZE)));
-    void *const device = synced_mem_mutable_gpu_data_on(mem, stream);
-    gpu_fill(device, SIZE, 1, stream);
-    OK(synced_mem_async_cpu_pull(mem, stream));
-    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, other), SIZE, 2, other);
-    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
-    gpu_stream_sync(other);
-    gpu_stream_sync(stream);
-    ck_assert(old_pointers_fault() || host_is(mine, SIZE, 1));
-    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
-    OK(synced_mem_release(mem));
-    close_stream(stream);
-    close_stream(other);
-    gpu_free(device);
-    gpu_pinned_free(mine);
-}
-END_TEST
-
-/* The target is pageable memory, which the runtime may write later. */
-START_TEST(pull_into_pageable_memory)
-{
-    if (!gpu_expected())
-        return;
-    synced_mem_stream stream = open_stream(_i);
-    void *const mine = calloc(1, SIZE);
-    synced_mem *const mem = make(SIZE);
-    OK(synced_mem_set_cpu_data(mem, mine));
-    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
-    OK(synced_mem_async_cpu_pull(mem, stream));
-    ck_assert_ptr_eq(synced_mem_cpu_data(mem), mine);
-    ck_assert(pattern_is(mine, SIZE, 1));
-    OK(synced_mem_release(mem));
-    close_stream(stream);
-    free(mine);
-}
-END_TEST
-
-/* Pushes and pulls on two streams. Each transfer comes behind the one before. */
-START_TEST(up_and_down)
-{
-    if (!gpu_expected())
-        return;
-    synced_mem_stream up = open_stream(NON_BLOCKING);
-    synced_mem_stream down = open_stream(_i);
-    synced_mem *const mem = make_pinned_at_cpu(1);
-    for (unsigned i = 2; i < 8; i++) {
-        OK(synced_mem_async_gpu_push(mem, up));
-        gpu_fill(synced_mem_mutable_gpu_data_on(mem, up), SIZE, i, up);
-        OK(synced_mem_async_cpu_pull(mem, down));
-        ck_assert(host_is(synced_mem_mutable_cpu_data(mem), SIZE, i));
-    }
-    OK(synced_mem_release(mem));
-    close_stream(up);
-    close_stream(down);
-}
-END_TEST
-
 /* ---- Many objects ---- */
 
 enum { MANY = 20 };
@@ -199,8 +129,6 @@ START_TEST(many_with_one_event)
 {
     synced_mem *all[MANY];
     const bool pull = _i % 2;
-    if (!gpu_expected())
-        return;
     synced_mem_stream kernels = open_stream(NON_BLOCKING);
     synced_mem_stream stream = open_stream(_i / 2);
     make_many(all, pull, kernels);
@@ -219,15 +147,12 @@ START_TEST(many_with_one_event)
         ck_assert(device_is(synced_mem_gpu_data(all[i]), SIZE, i + 1));
         OK(synced_mem_release(all[i]));
     }
-    close_stream(kernels);
-    close_stream(stream);
+    CLOSE_EACH(kernels, stream);
 }
 END_TEST
 
 START_TEST(the_same_object_twice)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const a = make_pinned_at_cpu(1);
     synced_mem *const b = make_pinned_at_cpu(2);
@@ -242,8 +167,7 @@ START_TEST(the_same_object_twice)
     ck_assert_uint_eq(stats_now().d2h_transfers, 2);
     ck_assert(host_is(synced_mem_cpu_data(a), SIZE, 3));
     ck_assert(host_is(synced_mem_cpu_data(b), SIZE, 4));
-    OK(synced_mem_release(a));
-    OK(synced_mem_release(b));
+    RELEASE_EACH(a, b);
     close_stream(stream);
 }
 END_TEST
@@ -289,8 +213,7 @@ START_TEST(one_of_many_fails)
     if (gpu_expected()) {
         ck_assert(host_is(synced_mem_cpu_data(first), SIZE, 1));
         ck_assert(device_is(synced_mem_gpu_data(last), SIZE, 2));
-        OK(synced_mem_release(first));
-        OK(synced_mem_release(last));
+        RELEASE_EACH(first, last);
     }
     OK(synced_mem_release(wrong));
 }
@@ -315,16 +238,13 @@ START_TEST(many_of_two_devices)
         ck_assert(host_is(synced_mem_cpu_data(all[i]), SIZE, i + 1));
         OK(synced_mem_release(all[i]));
     }
-    close_stream(streams[0]);
-    close_stream(streams[1]);
+    CLOSE_EACH(streams[0], streams[1]);
 }
 END_TEST
 
 /* Objects without a device take the device of the stream. */
 START_TEST(many_of_no_device)
 {
-    if (!gpu_expected())
-        return;
     const int last = devices() - 1;
     synced_mem_stream stream = gpu_stream_create(last, false);
     synced_mem *const all[] = {make_at_cpu(SIZE, 1), make_at_cpu(SIZE, 2)};
@@ -343,8 +263,6 @@ END_TEST
 
 START_TEST(query_and_wait)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_pinned_at_cpu(1);
     ck_assert_int_eq(is_pending(mem), 0);
@@ -365,8 +283,6 @@ END_TEST
 /* Neither a query nor a wait covers the caller's own work, with a transfer before it or without one. */
 START_TEST(kernels_are_not_asked_about)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const seen = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_pinned_at_cpu(1);
@@ -389,8 +305,6 @@ END_TEST
 /* A query also covers a transfer that a later open write comes after. */
 START_TEST(transfers_before_a_turn)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_pinned_at_cpu(1);
     gpu_hold(stream);
@@ -440,8 +354,6 @@ static void note(void *data, void *user, synced_mem_stream stream)
 /* Adopted memory goes back when its last transfer has ended, in the first call that polls. */
 START_TEST(reap)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_on(SIZE, 0);
     OK(USE(mem, .cpu_data = gpu_pinned_alloc(SIZE), .callback = note));
@@ -464,24 +376,16 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("pull");
     TCase *const one = add_case(made, "one");
-    tcase_add_loop_test(one, pull_then_read, 0, 2 * STREAM_KINDS);
     tcase_add_test(one, pull_from_wrong_heads);
-    tcase_add_loop_test(one, only_the_pull_is_waited_for, 0, 5);
-    tcase_add_loop_test(one, pull_then_write_the_device, 0, STREAM_KINDS * STREAM_KINDS);
-    tcase_add_loop_test(one, pull_into_pageable_memory, 0, STREAM_KINDS);
-    tcase_add_loop_test(one, up_and_down, 0, STREAM_KINDS);
+    add_gpu_loop_test(one, pull_then_read, 0, 2 * STREAM_KINDS);
+    add_gpu_loop_test(one, only_the_pull_is_waited_for, 0, 5);
     TCase *const many = add_case(made, "many");
-    tcase_add_loop_test(many, many_with_one_event, 0, 2 * STREAM_KINDS);
-    tcase_add_test(many, the_same_object_twice);
-    tcase_add_test(many, none_or_no_array);
+    add_tests(many, none_or_no_array, many_of_two_devices);
+    add_gpu_tests(many, the_same_object_twice, many_of_no_device);
+    add_gpu_loop_test(many, many_with_one_event, 0, 2 * STREAM_KINDS);
     tcase_add_loop_test(many, one_of_many_fails, 0, 6);
-    tcase_add_test(many, many_of_two_devices);
-    tcase_add_test(many, many_of_no_device);
     TCase *const asking = add_case(made, "asking");
-    tcase_add_test(asking, query_and_wait);
-    tcase_add_test(asking, kernels_are_not_asked_about);
-    tcase_add_test(asking, transfers_before_a_turn);
     tcase_add_test(asking, nothing_to_ask_about);
-    tcase_add_test(asking, reap);
+    add_gpu_tests(asking, query_and_wait, kernels_are_not_asked_about, transfers_before_a_turn, reap);
     return made;
 }

@@ -191,11 +191,11 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("reclaim");
     TCase *const tests = add_case(made, "reclaim");
+    tcase_add_test(tests, the_handler_takes_what_is_kept);
     tcase_add_loop_test(tests, nobody_to_ask, 0, 2);
     tcase_add_loop_test(tests, somebody_to_ask, 0, 12);
     tcase_add_loop_test(tests, the_handler_asks_for_more, 0, 2);
     tcase_add_loop_test(tests, the_handler_changes_the_object, 0, 2);
-    tcase_add_test(tests, the_handler_takes_what_is_kept);
     tcase_add_loop_test(tests, growth, 0, 2);
     return made;
 }

@@ -69,8 +69,6 @@ END_TEST
 
 START_TEST(device_side_alone)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_gpu(SIZE, 1);
     OK(synced_mem_release_cpu_data(mem));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
@@ -86,8 +84,6 @@ END_TEST
 
 START_TEST(one_of_two)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
     const synced_mem_stats before = stats_now();
@@ -110,8 +106,6 @@ END_TEST
 /* Memory without current contents is released without a transfer. */
 START_TEST(stale_side)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
     const synced_mem_stats before = stats_now();
@@ -128,8 +122,6 @@ END_TEST
 /* Repeated releases of the sides lose no contents, and retired memory does not pile up. */
 START_TEST(over_and_over)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     for (unsigned i = 0; i < 20; i++) {
         OK(synced_mem_release_cpu_data(mem));
@@ -144,8 +136,6 @@ END_TEST
 /* A side is released while kernels of the caller's still use it. */
 START_TEST(device_side_in_use)
 {
-    if (!gpu_expected())
-        return;
     void *const seen = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     void *const data = synced_mem_mutable_gpu_data(mem);
@@ -164,13 +154,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("release");
     TCase *const tests = add_case(made, "release");
-    tcase_add_test(tests, nothing_to_release);
-    tcase_add_test(tests, everything);
-    tcase_add_test(tests, host_side_alone);
-    tcase_add_test(tests, device_side_alone);
-    tcase_add_loop_test(tests, one_of_two, 0, 2);
-    tcase_add_test(tests, stale_side);
-    tcase_add_test(tests, over_and_over);
-    tcase_add_test(tests, device_side_in_use);
+    add_tests(tests, nothing_to_release, everything, host_side_alone);
+    add_gpu_tests(tests, device_side_alone, stale_side, over_and_over, device_side_in_use);
+    add_gpu_loop_test(tests, one_of_two, 0, 2);
     return made;
 }

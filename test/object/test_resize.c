@@ -115,8 +115,6 @@ END_TEST
 
 START_TEST(pointers_stay)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_by(SYNCED, 5000);
     const void *const host = synced_mem_cpu_data(mem);
     const void *const device = synced_mem_gpu_data(mem);
@@ -168,8 +166,6 @@ END_TEST
 /* One of two valid copies has room. The contents stay there, and the other copy is released. */
 START_TEST(one_side_has_room)
 {
-    if (!gpu_expected())
-        return;
     char *const host = calloc(1, 1000);
     void *const device = gpu_alloc(0, 1000);
     synced_mem *const mem = make(1000);
@@ -315,8 +311,6 @@ END_TEST
 /* An inference loop: batches of changing size in the same memory. */
 START_TEST(batches)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_on(20000, 0);
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(mem));
     ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(mem));
@@ -382,18 +376,17 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("resize");
     TCase *const room = add_case(made, "room");
+    add_gpu_tests(room, pointers_stay);
     tcase_add_loop_test(room, down_and_up, 0, 4 * WAYS);
     tcase_add_loop_test(room, down, 0, WAYS);
-    tcase_add_test(room, pointers_stay);
     TCase *const growing = add_case(made, "growing");
+    add_tests(growing, capacity_only_grows, alignment_is_kept);
     tcase_add_loop_test(growing, up, 0, 4 * WAYS);
-    tcase_add_loop_test(growing, one_side_has_room, 0, 2);
-    tcase_add_test(growing, capacity_only_grows);
-    tcase_add_test(growing, alignment_is_kept);
+    add_gpu_loop_test(growing, one_side_has_room, 0, 2);
     tcase_add_loop_test(growing, memory_of_the_caller, 0, 4);
     TCase *const discarding = add_case(made, "discard");
+    add_gpu_tests(discarding, batches);
     tcase_add_loop_test(discarding, discard, 0, 3 * WAYS);
-    tcase_add_test(discarding, batches);
     TCase *const refused = add_case(made, "refused");
     tcase_add_test(refused, sizes_that_cannot_be);
     tcase_add_loop_test(refused, more_than_there_is, 0, WAYS);

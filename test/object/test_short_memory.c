@@ -1,5 +1,5 @@
 /* Checks requests that succeed although memory is short: it is held by released objects, by pools, or by the caller. */
-#include "fixture.h"
+#include "calls.h"
 
 #include "cudart_emu.h"
 
@@ -25,8 +25,7 @@ static void begin(void)
 static void end(void)
 {
     synced_mem_set_out_of_memory_handler(NULL, NULL);
-    close_stream(one);
-    close_stream(two);
+    CLOSE_EACH(one, two);
 }
 
 static synced_mem *used_on(synced_mem_stream first, synced_mem_stream second)
@@ -42,9 +41,11 @@ static synced_mem *used_on(synced_mem_stream first, synced_mem_stream second)
 }
 
 /* The calls whose memory is refused at first. */
-enum want { READ, READ_ON, OVERWRITE_ON, PUSH, PUSH_N, RELEASE_CPU, GROW, WANTS };
+enum { GROW = CALLS };
+static const int wants[] = {GPU_READ, ON_READ, ON_OVERWRITE, PUSH, PUSH_TWICE, FREE_CPU, GROW};
+enum { WANTS = sizeof wants / sizeof wants[0] };
 
-static synced_mem *before_want(enum want want)
+static synced_mem *before_want(int want)
 {
     synced_mem *const mem = make_on(want == GROW ? SIZE : LARGE, 0);
     if (want == GROW)
@@ -54,37 +55,14 @@ static synced_mem *before_want(enum want want)
     return mem;
 }
 
-static synced_mem_status judge(const void *data)
+static synced_mem_status try(synced_mem *mem, int want)
 {
-    return data ? SYNCED_MEM_OK : synced_mem_last_error();
+    return want == GROW ? synced_mem_resize(mem, LARGE) : make_call(mem, want, two);
 }
 
-static synced_mem_status try(synced_mem *mem, enum want want)
+static void check_contents(synced_mem *mem, int want)
 {
-    synced_mem *const twice[] = {mem, mem};
-    switch (want) {
-    case READ:
-        return judge(synced_mem_gpu_data(mem));
-    case READ_ON:
-        return judge(synced_mem_gpu_data_on(mem, two));
-    case OVERWRITE_ON:
-        return judge(synced_mem_overwrite_gpu_data_on(mem, two));
-    case PUSH:
-        return synced_mem_async_gpu_push(mem, two);
-    case PUSH_N:
-        return synced_mem_async_gpu_push_n(twice, 2, two);
-    case RELEASE_CPU:
-        return synced_mem_release_cpu_data(mem);
-    case GROW:
-    case WANTS:
-        break;
-    }
-    return synced_mem_resize(mem, LARGE);
-}
-
-static void check_contents(synced_mem *mem, enum want want)
-{
-    if (want == OVERWRITE_ON)
+    if (want == ON_OVERWRITE)
         gpu_fill(synced_mem_overwrite_gpu_data_on(mem, two), LARGE, 2, two);
     ck_assert(host_is(synced_mem_cpu_data(mem), want == GROW ? SIZE : LARGE, 2));
 }
@@ -104,7 +82,7 @@ static void check_taken(unsigned reaps, unsigned waits, unsigned trims, unsigned
 /* The memory was freed behind a kernel, on the kernel's stream or on an internal stream. */
 START_TEST(held_by_pending_frees)
 {
-    const enum want want = (enum want)(_i / 2);
+    const int want = wants[_i / 2];
     begin();
     synced_mem *const first = used_on(one, _i % 2 ? two : NULL);
     synced_mem *const mem = make_on(want == GROW ? SIZE : LARGE, 0);
@@ -131,9 +109,9 @@ START_TEST(held_by_a_stream_that_is_done)
     synced_mem *const first = used_on(one, two);
     OK(synced_mem_forget_stream(one));
     OK(synced_mem_release(first));
-    synced_mem *const mem = before_want(READ);
-    OK(try(mem, READ));
-    check_contents(mem, READ);
+    synced_mem *const mem = before_want(GPU_READ);
+    OK(try(mem, GPU_READ));
+    check_contents(mem, GPU_READ);
     OK(synced_mem_release(mem));
     end();
 }
@@ -145,7 +123,7 @@ START_TEST(held_by_a_stream_that_captures)
     cudaGraph_t graph = NULL;
     begin();
     OK(synced_mem_release(used_on(one, NULL)));
-    synced_mem *const mem = before_want(READ);
+    synced_mem *const mem = before_want(GPU_READ);
     ck_assert_int_eq(cudaStreamBeginCapture(one, cudaStreamCaptureModeThreadLocal), cudaSuccess);
     const void *const data = synced_mem_gpu_data(mem);
     if (!data)
@@ -153,8 +131,8 @@ START_TEST(held_by_a_stream_that_captures)
     ck_assert_int_eq(cudaStreamEndCapture(one, &graph), cudaSuccess);
     ck_assert_int_eq(cudaGraphDestroy(graph), cudaSuccess);
     gpu_stream_sync(one);
-    OK(try(mem, READ));
-    check_contents(mem, READ);
+    OK(try(mem, GPU_READ));
+    check_contents(mem, GPU_READ);
     OK(synced_mem_release(mem));
     end();
 }
@@ -170,11 +148,10 @@ START_TEST(fragmented)
         pieces[i] = make_on(PIECE, 0);
         ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(pieces[i], i % 2 ? one : two));
     }
-    for (int i = 0; i < PIECES; i++)
-        OK(synced_mem_release(pieces[i]));
-    synced_mem *const mem = before_want(READ);
-    OK(try(mem, READ));
-    check_contents(mem, READ);
+    release_all(pieces, PIECES);
+    synced_mem *const mem = before_want(GPU_READ);
+    OK(try(mem, GPU_READ));
+    check_contents(mem, GPU_READ);
     OK(synced_mem_release(mem));
     end();
 }
@@ -236,8 +213,7 @@ START_TEST(page_locked_in_flight)
     SAYS("0 bytes pageable");
     ck_assert_uint_eq(stats_now().oom_failures, 1);
     ck_assert(host_is(synced_mem_cpu_data(mem), LARGE, 2));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(more));
+    RELEASE_EACH(mem, more);
     end();
 }
 END_TEST
@@ -262,7 +238,7 @@ START_TEST(held_by_adopted_memory)
     gpu_delay(one);
     gpu_fill(synced_mem_overwrite_gpu_data_on(first, one), LARGE, 1, one);
     OK(synced_mem_release(first));
-    const enum want want = (enum want)_i;
+    const int want = wants[_i];
     synced_mem *const mem = before_want(want);
     OK(try(mem, want));
     ck_assert_int_eq(handed_back, 1);
@@ -288,7 +264,7 @@ static void request_memory(void *data, void *user, synced_mem_stream stream)
  * affect the call: it takes all steps, and has its own error. */
 START_TEST(beside_a_callback_that_requests_memory)
 {
-    const enum want want = (enum want)(_i % WANTS);
+    const int want = wants[_i % WANTS];
     size_t wanted = _i / WANTS == 0 ? LARGE - SIZE : 2 * ROOM;
     const bool too_little = _i / WANTS == 2;
     begin();
@@ -334,7 +310,7 @@ static int free_what_is_given(const synced_mem_out_of_memory *request, void *use
 
 START_TEST(held_by_the_caller)
 {
-    const enum want want = (enum want)_i;
+    const int want = wants[_i];
     begin();
     synced_mem *const mem = before_want(want);
     void *data = gpu_alloc(0, LARGE);
@@ -362,7 +338,7 @@ static int release_it(const synced_mem_out_of_memory *request, void *user)
 
 START_TEST(held_by_an_object)
 {
-    const enum want want = (enum want)_i;
+    const int want = wants[_i];
     begin();
     synced_mem *const mem = before_want(want);
     synced_mem *other = used_on(one, two);
@@ -379,7 +355,7 @@ END_TEST
 
 START_TEST(too_little)
 {
-    const enum want want = (enum want)(_i % WANTS);
+    const int want = wants[_i % WANTS];
     begin();
     synced_mem *const mem = before_want(want);
     void *const data = gpu_alloc(0, LARGE);
@@ -498,9 +474,9 @@ START_TEST(several_threads)
     for (int i = 0; i < THREADS; i++)
         close_stream(all.streams[i]);
     emu_set_device_memory(0, ROOM);
-    synced_mem *const mem = before_want(READ);
-    OK(try(mem, READ));
-    check_contents(mem, READ);
+    synced_mem *const mem = before_want(GPU_READ);
+    OK(try(mem, GPU_READ));
+    check_contents(mem, GPU_READ);
     OK(synced_mem_release(mem));
     end();
 }
@@ -529,13 +505,13 @@ START_TEST(without_pools)
     emu_set_pools_supported(0, false);
     begin();
     synced_mem *const first = used_on(one, two);
-    synced_mem *const mem = before_want(READ);
+    synced_mem *const mem = before_want(GPU_READ);
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_gpu_data(mem));
     SAYS("cudaMalloc of 700000 bytes");
     SAYS("uses 700000 of 700000");
     OK(synced_mem_release(first));
-    OK(try(mem, READ));
-    check_contents(mem, READ);
+    OK(try(mem, GPU_READ));
+    check_contents(mem, GPU_READ);
     OK(synced_mem_release(mem));
     end();
 }
@@ -545,12 +521,12 @@ END_TEST
 START_TEST(other_failures)
 {
     begin();
-    synced_mem *const mem = before_want(READ);
+    synced_mem *const mem = before_want(GPU_READ);
     emu_fail("cudaMemcpyAsync", 1, cudaErrorMemoryAllocation, false);
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_gpu_data(mem));
     check_taken(0, 0, 0, 0, 0);
-    OK(try(mem, READ));
-    check_contents(mem, READ);
+    OK(try(mem, GPU_READ));
+    check_contents(mem, GPU_READ);
     OK(synced_mem_release(mem));
     end();
 }
@@ -560,20 +536,15 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("short_memory");
     TCase *const tests = add_case(made, "short_memory");
+    add_tests(tests, held_by_a_stream_that_is_done, held_by_a_stream_that_captures, fragmented, page_locked_in_flight,
+              on_another_device, without_pools, other_failures);
     tcase_add_loop_test(tests, held_by_pending_frees, 0, 2 * WANTS);
-    tcase_add_test(tests, held_by_a_stream_that_is_done);
-    tcase_add_test(tests, held_by_a_stream_that_captures);
-    tcase_add_test(tests, fragmented);
     tcase_add_loop_test(tests, each_step, 0, 18);
-    tcase_add_test(tests, page_locked_in_flight);
     tcase_add_loop_test(tests, held_by_adopted_memory, 0, WANTS);
     tcase_add_loop_test(tests, beside_a_callback_that_requests_memory, 0, 3 * WANTS);
     tcase_add_loop_test(tests, held_by_the_caller, 0, WANTS);
     tcase_add_loop_test(tests, held_by_an_object, 0, WANTS);
     tcase_add_loop_test(tests, too_little, 0, 2 * WANTS);
     tcase_add_loop_test(tests, several_threads, 0, 2 * KINDS);
-    tcase_add_test(tests, on_another_device);
-    tcase_add_test(tests, without_pools);
-    tcase_add_test(tests, other_failures);
     return made;
 }

@@ -271,9 +271,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("state");
     TCase *const tests = add_case(made, "table");
+    add_tests(tests, no_such_access, zeros_in_used_memory, many_times);
     tcase_add_loop_test(tests, cell, 0, 2 * WAYS * PLAIN_ACCESSES);
-    tcase_add_test(tests, no_such_access);
-    tcase_add_test(tests, zeros_in_used_memory);
-    tcase_add_test(tests, many_times);
     return made;
 }

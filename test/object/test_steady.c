@@ -77,8 +77,6 @@ enum { KINDS_OF_STEPS = sizeof steps / sizeof steps[0] };
 START_TEST(a_new_stream_every_step)
 {
     const bool wait = _i % 2;
-    if (!gpu_expected())
-        return;
     keep_no_spares(); /* cached memory has events until its work is known to have ended */
     synced_mem *const mem = make_on(SIZE, 0);
     unsigned early = 0;
@@ -150,8 +148,6 @@ START_TEST(readers_in_turn_ask_nothing)
     enum { MOST = 6, TURNS = 100 };
     synced_mem_stream streams[MOST];
     const int readers = _i;
-    if (!gpu_expected())
-        return;
     for (int i = 0; i < readers; i++)
         streams[i] = open_stream(i % 2 ? NON_BLOCKING : BLOCKING);
     synced_mem *const mem = make_at_gpu(SIZE, 1);
@@ -188,8 +184,6 @@ START_TEST(steady_state)
     synced_mem_stats before = {.struct_size = sizeof before};
     const unsigned fills = old_pointers_fault() ? 1 : 0; /* of memory that an overwrite on a stream returns */
     unsigned created = 0;
-    if (!gpu_expected())
-        return;
     synced_mem_stream copies = open_stream(NON_BLOCKING);
     synced_mem_stream kernels = open_stream(NON_BLOCKING);
     synced_mem *const input = make_on(64, 0);
@@ -216,11 +210,8 @@ START_TEST(steady_state)
     ck_assert_uint_eq(after.host_allocations, before.host_allocations);
     ck_assert_uint_eq(after.gpu_allocations, before.gpu_allocations);
     ck_assert_uint_eq(gpu_calls("cudaEventCreateWithFlags") + gpu_calls("cudaEventDestroy"), created);
-    OK(synced_mem_release(input));
-    OK(synced_mem_release(weights));
-    OK(synced_mem_release(result));
-    close_stream(copies);
-    close_stream(kernels);
+    RELEASE_EACH(input, weights, result);
+    CLOSE_EACH(copies, kernels);
 }
 END_TEST
 
@@ -228,9 +219,9 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("steady");
     TCase *const tests = add_case(made, "steady");
-    tcase_add_loop_test(tests, a_new_stream_every_step, 0, 2 * KINDS_OF_STEPS);
     tcase_add_test(tests, a_new_thread_every_step);
-    tcase_add_loop_test(tests, readers_in_turn_ask_nothing, 1, 7);
-    tcase_add_test(tests, steady_state);
+    add_gpu_loop_test(tests, a_new_stream_every_step, 0, 2 * KINDS_OF_STEPS);
+    add_gpu_loop_test(tests, readers_in_turn_ask_nothing, 1, 7);
+    add_gpu_tests(tests, steady_state);
     return made;
 }

@@ -220,8 +220,6 @@ static void *read_on_streams(void *which)
 
 START_TEST(readers_on_streams)
 {
-    if (!gpu_expected())
-        return;
     for (int i = 0; i < THREADS; i++)
         seen_by[i] = gpu_alloc(0, SIZE);
     shared = make_at_cpu(SIZE, 1);
@@ -269,8 +267,6 @@ START_TEST(streams_that_go_while_they_are_asked)
 {
     const int last = GOINGS / gpu_schedules() + 1;
     pthread_t thread;
-    if (!gpu_expected())
-        return;
     shared = make_on(SMALL, 0);
     ck_assert_int_eq(pthread_create(&thread, NULL, end_uses, (void *)(size_t)last), 0);
     for (int round = 1; round <= last; round++) {
@@ -350,8 +346,6 @@ static void *move_both(void *which)
 
 START_TEST(many_objects_in_many_orders)
 {
-    if (!gpu_expected())
-        return;
     for (unsigned i = 0; i < 2; i++)
         pair[i] = make_at_cpu(SIZE, i + 1);
     run(move_both);
@@ -541,19 +535,12 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("threads");
     TCase *const first = add_case(made, "first");
-    tcase_add_test(first, zeros_by_all);
-    tcase_add_test(first, one_transfer_to_the_device);
-    tcase_add_test(first, one_transfer_to_the_host);
+    add_tests(first, zeros_by_all, one_transfer_to_the_device, one_transfer_to_the_host);
     tcase_add_loop_test(first, two_at_the_first_access, 0, SIDES_OF_RACES);
     TCase *const streams = add_case(made, "streams");
-    tcase_add_test(streams, readers_on_streams);
     tcase_add_test(streams, streams_of_their_own);
-    tcase_add_test(streams, many_objects_in_many_orders);
-    tcase_add_test(streams, streams_that_go_while_they_are_asked);
+    add_gpu_tests(streams, readers_on_streams, many_objects_in_many_orders, streams_that_go_while_they_are_asked);
     TCase *const all = add_case(made, "all");
-    tcase_add_test(all, objects_of_their_own);
-    tcase_add_test(all, all_calls_at_once);
-    tcase_add_test(all, references);
-    tcase_add_test(all, handlers);
+    add_tests(all, objects_of_their_own, all_calls_at_once, references, handlers);
     return made;
 }

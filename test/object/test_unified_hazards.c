@@ -180,8 +180,7 @@ START_TEST(many)
     for (int i = 0; i < 3; i++)
         ck_assert(host_is(synced_mem_cpu_data(all[i]), SIZE, (unsigned)i + 4));
     ck_assert_uint_eq(stats_now().d2h_transfers, 1);
-    for (int i = 0; i < 3; i++)
-        OK(synced_mem_release(all[i]));
+    release_all(all, 3);
     clean_up();
 }
 END_TEST

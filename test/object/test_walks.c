@@ -185,8 +185,7 @@ START_TEST(last_view_while_walks_look)
         synced_mem *view;
         ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(root));
         OK(synced_mem_view(&view, root, 0, _i == 0 ? 0 : SMALL, NULL));
-        OK(synced_mem_release(root));
-        OK(synced_mem_release(view));
+        RELEASE_EACH(root, view);
     }
     atomic_store(&printing, false);
     for (int i = 0; i < 2; i++)
@@ -223,8 +222,6 @@ static ssize_t release_and_write(void *cookie, const char *data, size_t size)
 START_TEST(borrowed_memory_while_it_is_printed)
 {
     static const cookie_io_functions_t functions = {.write = release_and_write};
-    if (!gpu_expected())
-        return;
     wait_fails = _i == 1;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     FILE *const file = fopencookie(NULL, "w", functions);
@@ -365,13 +362,10 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("walks");
     TCase *const cases = add_case(all, "walks");
+    add_tests(cases, release_while_a_walk_chooses, cells_are_found, cells_that_go, others_get_in);
     tcase_add_loop_test(cases, release_while_a_walk_looks, 0, KINDS);
-    tcase_add_test(cases, release_while_a_walk_chooses);
     tcase_add_loop_test(cases, fork_while_a_walk_looks, 0, 2);
-    tcase_add_loop_test(cases, borrowed_memory_while_it_is_printed, 0, 2);
+    add_gpu_loop_test(cases, borrowed_memory_while_it_is_printed, 0, 2);
     tcase_add_loop_test(cases, last_view_while_walks_look, 0, 2);
-    tcase_add_test(cases, cells_are_found);
-    tcase_add_test(cases, cells_that_go);
-    tcase_add_test(cases, others_get_in);
     return all;
 }

@@ -165,8 +165,7 @@ START_TEST(other_calls_on_the_stream)
     ck_assert_int_eq(synced_mem_head(at_gpu), SYNCED_MEM_AT_GPU);
     end_empty();
     free(borrowed);
-    OK(synced_mem_release(at_cpu));
-    OK(synced_mem_release(at_gpu));
+    RELEASE_EACH(at_cpu, at_gpu);
 }
 END_TEST
 
@@ -256,8 +255,7 @@ START_TEST(legacy_while_a_blocking_stream_captures)
     ck_assert_ptr_nonnull(synced_mem_gpu_data(at_cpu)); /* needs no work on the legacy stream */
     end_empty();
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 6));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(at_cpu));
+    RELEASE_EACH(mem, at_cpu);
 }
 END_TEST
 
@@ -284,8 +282,7 @@ START_TEST(transfers_to_old_pointers)
     OK(synced_mem_release_cpu_data(old));
     ck_assert(host_is(synced_mem_cpu_data(old), SIZE, 3));
     OK(synced_mem_forget_stream(other));
-    OK(synced_mem_release(old));
-    OK(synced_mem_release(on_streams));
+    RELEASE_EACH(old, on_streams);
     gpu_stream_destroy(other);
 }
 END_TEST
@@ -403,9 +400,7 @@ START_TEST(replayed_step)
         gpu_stream_sync(streams[i]);
         gpu_stream_destroy(streams[i]);
     }
-    OK(synced_mem_release(step.batch));
-    OK(synced_mem_release(step.weights));
-    OK(synced_mem_release(step.result));
+    RELEASE_EACH(step.batch, step.weights, step.result);
 }
 END_TEST
 
@@ -414,15 +409,15 @@ Suite *suite(void)
     Suite *const made = suite_create("capture");
     TCase *const on = add_case(made, "on the stream");
     TCase *const elsewhere = add_case(made, "elsewhere");
+    tcase_add_test(on, other_calls_on_the_stream);
     tcase_add_loop_test(on, access_while_capturing, 0, PLACEMENTS * ACCESSES);
     tcase_add_loop_test(on, hot_while_capturing, 0, PLACEMENTS);
-    tcase_add_test(on, other_calls_on_the_stream);
     tcase_add_loop_test(on, replayed_step, 0, PLACEMENTS);
+    tcase_add_test(elsewhere, transfers_to_old_pointers);
     tcase_add_loop_test(elsewhere, waiting_for_a_writer, 0, PLACEMENTS);
     tcase_add_loop_test(elsewhere, waiting_for_a_reader, 0, PLACEMENTS);
     tcase_add_loop_test(elsewhere, release_is_deferred, 0, PLACEMENTS);
     tcase_add_loop_test(elsewhere, legacy_while_a_blocking_stream_captures, 0, PLACEMENTS);
-    tcase_add_test(elsewhere, transfers_to_old_pointers);
     tcase_add_loop_test(elsewhere, work_elsewhere_goes_on, 0, PLACEMENTS * 4 * MODES);
     return made;
 }

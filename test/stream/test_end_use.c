@@ -45,8 +45,7 @@ static void begin(void)
 static void finish(void)
 {
     OK(synced_mem_release(it.mem));
-    close_stream(it.one);
-    close_stream(it.two);
+    CLOSE_EACH(it.one, it.two);
     gpu_free(it.seen);
 }
 
@@ -55,8 +54,6 @@ static void finish(void)
 /* The host gets the contents although later work on the stream is stuck. */
 START_TEST(the_host_waits_for_no_later_work)
 {
-    if (!gpu_expected())
-        return;
     begin();
     write_on(it.mem, 2, it.one);
     OK(synced_mem_end_use_on(it.mem, it.one));
@@ -78,8 +75,6 @@ END_TEST
 START_TEST(a_stream_waits_for_no_later_work)
 {
     const bool reads = _i == 0;
-    if (!gpu_expected())
-        return;
     begin();
     if (reads)
         read_on(it.mem, it.seen, it.one);
@@ -101,8 +96,6 @@ END_TEST
 /* Work that was queued before the end of the use is waited for. */
 START_TEST(earlier_work_is_waited_for)
 {
-    if (!gpu_expected())
-        return;
     begin();
     read_on(it.mem, it.seen, it.one);
     OK(synced_mem_end_use_on(it.mem, it.one));
@@ -118,8 +111,6 @@ END_TEST
 /* The stream may request the pointer again, and its new use is waited for. */
 START_TEST(after_done_comes_another_use)
 {
-    if (!gpu_expected())
-        return;
     begin();
     for (unsigned i = 2; i < 6; i++) {
         write_on(it.mem, i, it.one);
@@ -137,8 +128,6 @@ END_TEST
 /* The end of a use records one event. Without a use, or once it has ended, none is recorded. */
 START_TEST(events_of_done)
 {
-    if (!gpu_expected())
-        return;
     begin();
     const uint64_t before = stats_now().event_records;
     OK(synced_mem_end_use_on(it.mem, it.one));
@@ -183,8 +172,6 @@ END_TEST
  * come after that work. */
 START_TEST(done_destroyed_and_another)
 {
-    if (!gpu_expected())
-        return;
     begin();
     for (unsigned i = 0; i < 6; i++) {
         synced_mem_stream stream = gpu_stream_create(0, i % 2 != 0);
@@ -220,8 +207,6 @@ START_TEST(readers_that_go)
 {
     enum { MANY = 30 };
     void *seen[MANY];
-    if (!gpu_expected())
-        return;
     begin();
     for (int i = 0; i < MANY; i++) {
         synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -247,8 +232,6 @@ END_TEST
 START_TEST(notes_are_not_piled_up)
 {
     enum { ROUNDS = 200 };
-    if (!gpu_expected())
-        return;
     begin();
     for (int i = 0; i < ROUNDS; i++) {
         synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -265,8 +248,6 @@ END_TEST
 /* A stream is forgotten and goes on. It then counts as a new stream. */
 START_TEST(a_stream_that_stays)
 {
-    if (!gpu_expected())
-        return;
     begin();
     write_on(it.mem, 2, it.one);
     read_on(it.mem, it.seen, it.one);
@@ -287,8 +268,6 @@ START_TEST(all_objects_at_once)
 {
     enum { OBJECTS = 5 };
     synced_mem *all[OBJECTS];
-    if (!gpu_expected())
-        return;
     begin();
     for (unsigned i = 0; i < OBJECTS; i++) {
         all[i] = make_on(SIZE, 0);
@@ -304,8 +283,7 @@ START_TEST(all_objects_at_once)
     for (unsigned i = 0; i < OBJECTS; i++)
         ck_assert(host_is(synced_mem_cpu_data(all[i]), SIZE, i + 1));
     gpu_unhold();
-    for (unsigned i = 0; i < OBJECTS; i++)
-        OK(synced_mem_release(all[i]));
+    release_all(all, OBJECTS);
     finish();
 }
 END_TEST
@@ -313,8 +291,6 @@ END_TEST
 /* The objects are released before their stream is forgotten, and another object may have the memory. */
 START_TEST(objects_that_go_first)
 {
-    if (!gpu_expected())
-        return;
     begin();
     synced_mem *const other = make_on(SIZE, 0);
     write_on(other, 2, it.one);
@@ -363,8 +339,6 @@ static synced_mem_stream forget_an_open_write(void)
 START_TEST(destroyed_without_a_word)
 {
     synced_mem_status status = SYNCED_MEM_OK;
-    if (!gpu_expected())
-        return;
     begin();
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     if (_i % 2)
@@ -413,8 +387,6 @@ END_TEST
 START_TEST(a_push_before_a_forgotten_turn)
 {
     void *data = NULL;
-    if (!gpu_expected())
-        return;
     begin();
     host_fill(synced_mem_mutable_cpu_data(it.mem), SIZE, 2);
     gpu_delay(it.two);
@@ -454,8 +426,6 @@ END_TEST
 /* The same with a pull in flight before the open write. */
 START_TEST(a_pull_before_a_forgotten_turn)
 {
-    if (!gpu_expected())
-        return;
     begin();
     gpu_delay(it.two);
     write_on(it.mem, 2, it.two);
@@ -476,22 +446,17 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("end_use");
     TCase *const object = add_case(made, "object");
-    tcase_add_loop_test(object, the_host_waits_for_no_later_work, 0, 3);
-    tcase_add_loop_test(object, a_stream_waits_for_no_later_work, 0, 2);
-    tcase_add_test(object, earlier_work_is_waited_for);
-    tcase_add_test(object, after_done_comes_another_use);
-    tcase_add_test(object, events_of_done);
     tcase_add_test(object, nothing_to_end);
+    add_gpu_tests(object, earlier_work_is_waited_for, after_done_comes_another_use, events_of_done);
+    add_gpu_loop_test(object, the_host_waits_for_no_later_work, 0, 3);
+    add_gpu_loop_test(object, a_stream_waits_for_no_later_work, 0, 2);
     TCase *const streams = add_case(made, "streams");
-    tcase_add_loop_test(streams, done_destroyed_and_another, 0, 3);
-    tcase_add_test(streams, readers_that_go);
-    tcase_add_test(streams, notes_are_not_piled_up);
-    tcase_add_test(streams, a_stream_that_stays);
-    tcase_add_test(streams, all_objects_at_once);
-    tcase_add_test(streams, objects_that_go_first);
+    add_gpu_tests(streams, readers_that_go, notes_are_not_piled_up, a_stream_that_stays, all_objects_at_once,
+                  objects_that_go_first);
+    add_gpu_loop_test(streams, done_destroyed_and_another, 0, 3);
     TCase *const gone = add_case_without_end(made, "gone");
-    tcase_add_loop_test(gone, destroyed_without_a_word, 0, 8);
-    tcase_add_loop_test(gone, a_push_before_a_forgotten_turn, 0, 3);
-    tcase_add_test(gone, a_pull_before_a_forgotten_turn);
+    add_gpu_tests(gone, a_pull_before_a_forgotten_turn);
+    add_gpu_loop_test(gone, destroyed_without_a_word, 0, 8);
+    add_gpu_loop_test(gone, a_push_before_a_forgotten_turn, 0, 3);
     return made;
 }

@@ -130,8 +130,7 @@ START_TEST(contents_that_arrive_after_a_failure)
         check_contents(mem);
         OK(synced_mem_release(mem));
     }
-    close_stream(stream);
-    close_stream(another);
+    CLOSE_EACH(stream, another);
 }
 END_TEST
 

@@ -24,8 +24,6 @@ START_TEST(one_fence)
 {
     struct sm_fence *first = NULL;
     int device;
-    if (!gpu_expected())
-        return;
     OK(sm_device_resolve(0, &device));
     synced_mem_stream stream = gpu_stream_create(0, false);
     gpu_delay(stream);
@@ -78,8 +76,6 @@ START_TEST(work_of_threads_fails)
     struct sm_host_work work = {.finish = say_why, .drop = drop};
     struct sm_fence *fence = NULL;
     int device;
-    if (!gpu_expected())
-        return;
     OK(sm_device_resolve(0, &device));
     OK(sm_fence_open(0, THE_STREAM, &work, &fence));
     ck_assert(sm_fence_pending(fence));
@@ -97,8 +93,6 @@ START_TEST(streams_wait)
     struct sm_fence *fence = NULL;
     struct sm_stream *stream = NULL;
     struct sm_stream *other = NULL;
-    if (!gpu_expected())
-        return;
     synced_mem_stream handle = gpu_stream_create(0, false);
     OK(sm_stream_find(0, handle, &stream));
     OK(sm_internal_stream(0, SM_INTERNAL_H2D, &other));
@@ -125,8 +119,6 @@ START_TEST(records_of_streams)
 {
     struct sm_stream *first = NULL;
     struct sm_stream *again = NULL;
-    if (!gpu_expected())
-        return;
     synced_mem_stream handle = gpu_stream_create(0, false);
     OK(sm_stream_find(SYNCED_MEM_DEVICE_CURRENT, handle, &first));
     OK(sm_stream_find(0, handle, &again));
@@ -182,8 +174,6 @@ START_TEST(legacy_stream)
 {
     struct sm_stream *legacy = NULL;
     struct sm_stream *again = NULL;
-    if (!gpu_expected())
-        return;
     OK(sm_stream_find(0, NULL, &legacy));
     OK(sm_stream_find(0, SM_HANDLE_LEGACY, &again));
     ck_assert_ptr_eq(legacy, again);
@@ -203,8 +193,6 @@ START_TEST(internals)
 {
     int device;
     struct sm_stream *internal[SM_INTERNALS];
-    if (!gpu_expected())
-        return;
     OK(sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, &device));
     ck_assert_int_eq(device, 0);
     ck_assert(sm_device_in_use());
@@ -228,13 +216,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("fence");
     TCase *const tests = add_case(made, "fence");
-    tcase_add_test(tests, no_fence);
-    tcase_add_test(tests, one_fence);
-    tcase_add_test(tests, work_of_threads_fails);
-    tcase_add_test(tests, streams_wait);
-    tcase_add_test(tests, records_of_streams);
-    tcase_add_test(tests, records_used_again);
-    tcase_add_test(tests, legacy_stream);
-    tcase_add_test(tests, internals);
+    add_tests(tests, no_fence, records_used_again);
+    add_gpu_tests(tests, one_fence, work_of_threads_fails, streams_wait, records_of_streams, legacy_stream, internals);
     return made;
 }

@@ -188,8 +188,6 @@ START_TEST(device_of_the_stream_is_taken)
 {
     const int last = devices() - 1;
     char host[SIZE];
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = gpu_stream_create(last, false);
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     switch (_i) {
@@ -218,8 +216,6 @@ END_TEST
 START_TEST(two_handles_of_the_legacy_stream)
 {
     synced_mem_stream other = (synced_mem_stream)0x1;
-    if (!gpu_expected())
-        return;
     void *const seen = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_synced(1);
     write_on(mem, 2, NULL);
@@ -297,8 +293,6 @@ START_TEST(ping_pong)
 {
     enum { ROUNDS = 8 };
     void *seen[ROUNDS];
-    if (!gpu_expected())
-        return;
     synced_mem_stream writer = open_stream(_i / STREAM_KINDS);
     synced_mem_stream reader = open_stream(_i % STREAM_KINDS);
     synced_mem *const mem = make(SIZE);
@@ -314,16 +308,13 @@ START_TEST(ping_pong)
         gpu_free(seen[i]);
     }
     OK(synced_mem_release(mem));
-    close_stream(writer);
-    close_stream(reader);
+    CLOSE_EACH(writer, reader);
 }
 END_TEST
 
 /* Two streams write, and one of them also reads the other's contents. */
 START_TEST(two_writers)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream first = open_stream(NON_BLOCKING);
     synced_mem_stream second = open_stream(NON_BLOCKING);
     void *const seen = gpu_alloc(0, SIZE);
@@ -338,8 +329,7 @@ START_TEST(two_writers)
     gpu_stream_sync(first);
     ck_assert(device_is(seen, SIZE, 3));
     OK(synced_mem_release(mem));
-    close_stream(first);
-    close_stream(second);
+    CLOSE_EACH(first, second);
     gpu_free(seen);
 }
 END_TEST
@@ -347,8 +337,6 @@ END_TEST
 /* A stream that writes may read too. It comes after its own work without an event. */
 START_TEST(own_turn)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(_i);
     void *const seen = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_synced(1);
@@ -372,8 +360,6 @@ END_TEST
 /* A read by another stream ends the open write. The writer's next access comes after that reader. */
 START_TEST(a_turn_ends)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream writer = open_stream(NON_BLOCKING);
     synced_mem_stream reader = open_stream(NON_BLOCKING);
     void *const seen = gpu_alloc(0, SIZE);
@@ -390,8 +376,7 @@ START_TEST(a_turn_ends)
     gpu_stream_sync(reader);
     ck_assert(device_is(seen, SIZE, 2));
     OK(synced_mem_release(mem));
-    close_stream(writer);
-    close_stream(reader);
+    CLOSE_EACH(writer, reader);
     gpu_free(seen);
 }
 END_TEST
@@ -401,8 +386,6 @@ END_TEST
 /* The first reader is stuck. Neither another stream that reads nor the host waits for it. */
 START_TEST(readers_do_not_wait_for_one_another)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stuck = open_stream(NON_BLOCKING);
     synced_mem_stream other = open_stream(NON_BLOCKING);
     void *const seen = gpu_alloc(0, SIZE);
@@ -426,8 +409,7 @@ START_TEST(readers_do_not_wait_for_one_another)
     ck_assert(device_is(seen, SIZE, 1));
     ck_assert(device_is(late, SIZE, 1));
     OK(synced_mem_release(mem));
-    close_stream(stuck);
-    close_stream(other);
+    CLOSE_EACH(stuck, other);
     gpu_free(seen);
     gpu_free(late);
 }
@@ -436,8 +418,6 @@ END_TEST
 /* A stream that reads again does not wait either, after another stream has read. */
 START_TEST(readers_in_turns)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream streams[] = {open_stream(NON_BLOCKING), open_stream(BLOCKING), NULL};
     void *const seen[] = {gpu_alloc(0, SIZE), gpu_alloc(0, SIZE), gpu_alloc(0, SIZE)};
     synced_mem *const mem = make_synced(1);
@@ -461,8 +441,6 @@ END_TEST
 /* An access without a stream returns when conflicting work of all streams is over. */
 START_TEST(without_a_stream_is_for_all_streams)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(_i);
     void *const seen = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_synced(1);
@@ -481,8 +459,6 @@ END_TEST
 /* Kernels on a pointer that was requested without a stream come first. */
 START_TEST(behind_kernels_of_no_stream)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream kernels = open_stream(_i % 2);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const seen = gpu_alloc(0, SIZE);
@@ -499,8 +475,7 @@ START_TEST(behind_kernels_of_no_stream)
     if (!(_i / 2))
         ck_assert(device_is(seen, SIZE, 2));
     OK(synced_mem_release(mem));
-    close_stream(kernels);
-    close_stream(stream);
+    CLOSE_EACH(kernels, stream);
     gpu_free(seen);
 }
 END_TEST
@@ -508,8 +483,6 @@ END_TEST
 /* The transfer for an access is queued on the stream itself. The host does not wait if the source is page-locked. */
 START_TEST(a_transfer_on_the_stream)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const seen = gpu_alloc(0, SIZE);
     synced_mem *const mem = make_on(SIZE, 0);
@@ -533,23 +506,18 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("stream");
     TCase *const tests = add_case(made, "values");
-    tcase_add_loop_test(tests, each_cell, 0, 4 * MODES);
     tcase_add_test(tests, without_a_gpu);
+    tcase_add_loop_test(tests, each_cell, 0, 4 * MODES);
     TCase *const whose = add_case(made, "whose");
-    tcase_add_test(whose, stream_of_another_device);
-    tcase_add_loop_test(whose, device_of_the_stream_is_taken, 0, 4);
-    tcase_add_test(whose, two_handles_of_the_legacy_stream);
-    tcase_add_test(whose, per_thread_stream);
-    tcase_add_test(whose, a_handle_of_no_stream);
+    add_tests(whose, stream_of_another_device, per_thread_stream, a_handle_of_no_stream);
+    add_gpu_tests(whose, two_handles_of_the_legacy_stream);
+    add_gpu_loop_test(whose, device_of_the_stream_is_taken, 0, 4);
     TCase *const order = add_case(made, "order");
-    tcase_add_loop_test(order, ping_pong, 0, STREAM_KINDS * STREAM_KINDS);
-    tcase_add_test(order, two_writers);
-    tcase_add_loop_test(order, own_turn, 0, STREAM_KINDS);
-    tcase_add_test(order, a_turn_ends);
-    tcase_add_test(order, readers_do_not_wait_for_one_another);
-    tcase_add_test(order, readers_in_turns);
-    tcase_add_loop_test(order, without_a_stream_is_for_all_streams, 0, STREAM_KINDS);
-    tcase_add_loop_test(order, behind_kernels_of_no_stream, 0, 4);
-    tcase_add_test(order, a_transfer_on_the_stream);
+    add_gpu_tests(order, two_writers, a_turn_ends, readers_do_not_wait_for_one_another, readers_in_turns,
+                  a_transfer_on_the_stream);
+    add_gpu_loop_test(order, ping_pong, 0, STREAM_KINDS * STREAM_KINDS);
+    add_gpu_loop_test(order, own_turn, 0, STREAM_KINDS);
+    add_gpu_loop_test(order, without_a_stream_is_for_all_streams, 0, STREAM_KINDS);
+    add_gpu_loop_test(order, behind_kernels_of_no_stream, 0, 4);
     return made;
 }

@@ -17,8 +17,7 @@ START_TEST(heads_and_memory)
     synced_mem *const mem = make_named("conv1.weight", SIZE);
     ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
     OK(synced_mem_resize_discard(mem, 8));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(before));
+    RELEASE_EACH(mem, before);
     stop();
     ck_assert_int_eq(text[0], '[');
     HAS("\"name\":\"UNINITIALIZED \xe2\x86\x92 AT_CPU conv1.weight#1\"");
@@ -32,8 +31,6 @@ END_TEST
 
 START_TEST(transfers_and_waits)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_on(SIZE, 0);
     start();
@@ -71,16 +68,12 @@ START_TEST(work_of_the_host)
     stop();
     HAS("AT_CPU");
     HAS_NOT("\"wait");
-    OK(synced_mem_release(view));
-    OK(synced_mem_release(root));
-    OK(synced_mem_release(to));
+    RELEASE_EACH(view, root, to);
 }
 END_TEST
 
 START_TEST(memory_that_is_reused)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *mem = make_on(SIZE, 0);
     ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
@@ -100,8 +93,6 @@ END_TEST
 
 START_TEST(staged_transfers)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_cpu(MUCH, 1);
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
     start();
@@ -121,8 +112,6 @@ END_TEST
 
 START_TEST(managed_memory)
 {
-    if (!gpu_expected())
-        return;
     synced_mem_options options = default_options();
     synced_mem *mem = NULL;
     options.placement = SYNCED_MEM_PLACEMENT_MANAGED;
@@ -149,8 +138,7 @@ START_TEST(objects_of_one_name)
     stop();
     HAS("\"object\":\"a \\u0022name\\u0022\\u000a\\ufffd#1\"");
     HAS("\"object\":\"a \\u0022name\\u0022\\u000a\\ufffd#2\"");
-    OK(synced_mem_release(first));
-    OK(synced_mem_release(second));
+    RELEASE_EACH(first, second);
 }
 END_TEST
 
@@ -232,8 +220,6 @@ END_TEST
 START_TEST(summaries)
 {
     enum { ROUNDS = 30 };
-    if (!gpu_expected())
-        return;
     synced_mem *const once = make_named("once", SIZE);
     synced_mem *const often = make_named("often", SIZE);
     start();
@@ -330,8 +316,7 @@ START_TEST(many_objects)
     summary();
     if (gpu_expected())
         ck_assert(strstr(text, "#20 ") < strstr(text, "#19 "));
-    for (int i = 0; i < MANY; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, MANY);
     stop();
     HAS("#3000\"");
 }
@@ -341,17 +326,8 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("trace");
     TCase *const cases = add_case(all, "trace");
-    tcase_add_test(cases, heads_and_memory);
-    tcase_add_test(cases, transfers_and_waits);
-    tcase_add_test(cases, work_of_the_host);
-    tcase_add_test(cases, memory_that_is_reused);
-    tcase_add_test(cases, staged_transfers);
-    tcase_add_test(cases, managed_memory);
-    tcase_add_test(cases, objects_of_one_name);
-    tcase_add_test(cases, escapes);
-    tcase_add_test(cases, calls_inside_callbacks);
-    tcase_add_test(cases, summaries);
-    tcase_add_test(cases, summary_without_a_file);
-    tcase_add_test(cases, many_objects);
+    add_tests(cases, heads_and_memory, work_of_the_host, objects_of_one_name, escapes, calls_inside_callbacks,
+              summary_without_a_file, many_objects);
+    add_gpu_tests(cases, transfers_and_waits, memory_that_is_reused, staged_transfers, managed_memory, summaries);
     return all;
 }

@@ -234,14 +234,9 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("trace failures");
     TCase *const cases = add_case(all, "trace failures");
-    tcase_add_test(cases, no_address_space);
-    tcase_add_test(cases, file_that_fails_at_the_end);
-    tcase_add_test(cases, writes_that_are_interrupted);
-    tcase_add_test(cases, no_memory_for_an_objects_record);
-    tcase_add_test(cases, event_that_comes_too_late);
+    add_tests(cases, no_address_space, file_that_fails_at_the_end, writes_that_are_interrupted,
+              no_memory_for_an_objects_record, event_that_comes_too_late, transfers_that_fail, host_times_instead);
     tcase_add_loop_test(cases, transfers_that_are_not_timed, 0, sizeof untimed / sizeof untimed[0]);
-    tcase_add_test(cases, transfers_that_fail);
-    tcase_add_test(cases, host_times_instead);
     TCase *const lost = add_case_without_end(all, "lost device");
     tcase_add_test(lost, lost_device);
     return all;

@@ -217,12 +217,7 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("trace file");
     TCase *const cases = add_case(all, "trace file");
-    tcase_add_test(cases, much);
-    tcase_add_test(cases, slow_file);
-    tcase_add_test(cases, traces_meanwhile);
-    tcase_add_test(cases, more_than_there_is_room_for);
-    tcase_add_test(cases, shutdown_and_on);
-    tcase_add_test(cases, bad_calls);
+    add_tests(cases, much, slow_file, traces_meanwhile, more_than_there_is_room_for, shutdown_and_on, bad_calls);
     tcase_add_loop_test(cases, standard_descriptors, STDIN_FILENO, STDERR_FILENO + 1);
     tcase_add_test(cases, no_other_descriptor);
     return all;

@@ -76,8 +76,7 @@ START_TEST(races)
     emu_set_misuse_handler(NULL, NULL);
     ck_assert_msg(strstr(race, "race: ") && strstr(race, rows[_i].words), "%s", race);
     OK(synced_mem_release(mem));
-    close_stream(one);
-    close_stream(other);
+    CLOSE_EACH(one, other);
 }
 END_TEST
 
@@ -140,12 +139,7 @@ START_TEST(views)
     HAS("\"name\":\"h2d part we\\u0022ight#");
     HAS(",\"offset\":0,\"view_of\":\"params#1\",\"at\":");
     HAS("\"name\":\"h2d [128:192]#");
-    OK(synced_mem_release(weight));
-    OK(synced_mem_release(bias));
-    OK(synced_mem_release(rest));
-    OK(synced_mem_release(plain));
-    OK(synced_mem_release(params));
-    OK(synced_mem_release(root));
+    RELEASE_EACH(weight, bias, rest, plain, params, root);
 }
 END_TEST
 
@@ -177,11 +171,7 @@ START_TEST(several_views)
     HAS_NOT("allocate params[");
     HAS("\"name\":\"d2d params[256:768]#");
     HAS("\"name\":\"d2h part params#");
-    OK(synced_mem_release(both[0]));
-    OK(synced_mem_release(both[1]));
-    OK(synced_mem_release(inner));
-    OK(synced_mem_release(params));
-    OK(synced_mem_release(root));
+    RELEASE_EACH(both[0], both[1], inner, params, root);
 }
 END_TEST
 
@@ -223,11 +213,7 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("trace names");
     TCase *const cases = add_case(all, "trace names");
-    tcase_add_test(cases, ranges);
-    tcase_add_test(cases, views);
-    tcase_add_test(cases, several_views);
+    add_tests(cases, ranges, views, several_views, call_that_asked_for_memory, call_that_gave_memory_back);
     tcase_add_loop_test(cases, races, 0, 2);
-    tcase_add_test(cases, call_that_asked_for_memory);
-    tcase_add_test(cases, call_that_gave_memory_back);
     return all;
 }

@@ -373,15 +373,10 @@ Suite *suite(void)
     TCase *const cases = add_case(all, "children");
     tcase_add_test(cases, forked_child);
     TCase *const processes = add_case_in_children(all, "processes");
-    tcase_add_test(processes, environment);
-    tcase_add_test(processes, environment_that_asks_for_a_summary);
-    tcase_add_test(processes, environment_that_names_no_file);
-    tcase_add_test(processes, environment_of_a_set_user_id_process);
-    tcase_add_test(processes, a_file_for_each_process);
+    add_tests(processes, environment, environment_that_asks_for_a_summary, environment_that_names_no_file,
+              environment_of_a_set_user_id_process, a_file_for_each_process, trace_to_a_pipe, killed);
     tcase_add_loop_test(processes, names_of_files, 0, sizeof named / sizeof named[0]);
-    tcase_add_test(processes, trace_to_a_pipe);
     tcase_add_loop_test(processes, names_that_are_too_long, 0, 5);
-    tcase_add_test(processes, killed);
     if (fixture_schedule() == 0)
         tcase_add_test(processes, exit_with_a_slow_file);
     return all;

@@ -206,8 +206,7 @@ START_TEST(late_transfers)
     stop();
     HAS("\"name\":\"h2d #2\"");
     HAS_NOT("\"clock\":\"host\"");
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(other));
+    RELEASE_EACH(mem, other);
     close_stream(stream);
 }
 END_TEST
@@ -248,8 +247,7 @@ START_TEST(questions_about_many_transfers)
     gpu_unhold();
     stop();
     HAS_NOT("\"clock\":\"host\"");
-    for (int i = 0; i < MANY; i++)
-        OK(synced_mem_release(mems[i]));
+    release_all(mems, MANY);
     OK(synced_mem_release(other));
     for (int i = 0; i < STREAMS; i++)
         close_stream(streams[i]);
@@ -361,15 +359,10 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("trace timing");
     TCase *const cases = add_case(all, "trace timing");
+    add_tests(cases, transfer_that_is_being_queued, child_of_a_late_transfer, late_transfers,
+              questions_about_many_transfers, more_transfers_than_are_timed, device_that_answers_too_late, long_traces);
     tcase_add_loop_test(cases, transfers_that_are_done_while_asking, 0, 2);
-    tcase_add_test(cases, transfer_that_is_being_queued);
     tcase_add_loop_test(cases, transfer_that_is_queued_while_the_trace_ends, 0, 2);
-    tcase_add_test(cases, child_of_a_late_transfer);
-    tcase_add_test(cases, late_transfers);
-    tcase_add_test(cases, questions_about_many_transfers);
-    tcase_add_test(cases, more_transfers_than_are_timed);
     tcase_add_loop_test(cases, device_that_answers_late, 0, 2);
-    tcase_add_test(cases, device_that_answers_too_late);
-    tcase_add_test(cases, long_traces);
     return all;
 }

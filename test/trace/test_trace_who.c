@@ -84,8 +84,6 @@ END_TEST
 
 START_TEST(places_in_the_summary)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_named("blob", SIZE);
     start();
     synced_mem_scope_begin("net");
@@ -116,8 +114,6 @@ END_TEST
 /* Work of copy threads has the call place and the scopes of the call that began it. */
 START_TEST(staged_transfers)
 {
-    if (!gpu_expected())
-        return;
     synced_mem *const mem = make_at_cpu(MUCH, 1);
     start();
     synced_mem_scope_begin("layer3");
@@ -328,14 +324,7 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("trace who");
     TCase *const cases = add_case(all, "trace who");
-    tcase_add_test(cases, places);
-    tcase_add_test(cases, places_in_the_summary);
-    tcase_add_test(cases, staged_transfers);
-    tcase_add_test(cases, deep_places);
-    tcase_add_test(cases, many_places);
-    tcase_add_test(cases, scopes);
-    tcase_add_test(cases, names_of_scopes);
-    tcase_add_test(cases, scopes_in_scopes);
-    tcase_add_test(cases, scopes_of_a_child);
+    add_tests(cases, places, deep_places, many_places, scopes, names_of_scopes, scopes_in_scopes, scopes_of_a_child);
+    add_gpu_tests(cases, places_in_the_summary, staged_transfers);
     return all;
 }
