@@ -58,7 +58,8 @@ static void prepare_allocators(int scenario)
 
 void scenario_prepare(int scenario, int device_count, bool at_home)
 {
-    mine.devices = device_count;
+    now = (struct scenario_now){0};
+    mine = (struct scenario_mine){.devices = device_count};
     now.usual = usual_size(scenario);
     const int on = home();
     mine.host = host_memory();

@@ -71,7 +71,7 @@ static unsigned sharing_seeds(void)
 {
     const bool has_seeds = gpu_schedules() > 1;
 #ifdef __SANITIZE_ADDRESS__
-    return has_seeds ? 3 : 1;
+    return has_seeds ? 2 : 1;
 #else
     return has_seeds || !gpu_expected() ? 1 : 8;
 #endif

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""layers.py SRC BUILD OBJECTS: checks that the folders of SRC depend on one another in one direction.
+"""layers.py SRC BUILD OBJECTS...: checks that the folders of SRC depend on one another in one direction.
 
 SRC/layers.txt lists the folders, lowest first. A file may use its own folder and the folders listed before that one.
-OBJECTS is the folder with the objects that BUILD made of SRC. The check fails if an #include or a linked symbol leads
+Each OBJECTS is a folder with objects that BUILD made of SRC. The check fails if an #include or a linked symbol leads
 to a folder listed later, or if files use one another in a circle.
 """
 import json
@@ -41,22 +41,27 @@ class Tree:
                     yield f"{user} includes {name} without naming its folder"
 
 
-def symbols(object_file):
-    """Returns the global symbols that an object defines, and those that it needs."""
-    lines = subprocess.run(["nm", object_file], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
-    pairs = [line.split()[-2:] for line in lines]
-    return {name for kind, name in pairs if kind in "BCDRTVW"}, {name for kind, name in pairs if kind == "U"}
+def symbols(files):
+    """Yields each object, with the global symbols that it defines, and those that it needs."""
+    lines = subprocess.run(["nm", "-A", *files], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    pairs = {file: [] for file in map(str, files)}
+    for line in lines:
+        file, symbol = line.rsplit(":", 1)
+        pairs[file].append(symbol.split()[-2:])
+    for file, found in pairs.items():
+        yield (file, {name for kind, name in found if kind in "BCDRTVW"}, {name for kind, name in found if kind == "U"})
 
 
 def uses_of(tree, build, objects):
     """Returns for each source file the files that it uses, with the symbols."""
-    owner, needed = {}, {}
+    source, owner, needed = {}, {}, {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        made = (build / entry["output"]).resolve()
-        if made.parent == objects and made.is_file():
-            user = str((build / entry["file"]).resolve().relative_to(tree.src))
-            defined, needed[user] = symbols(made)
-            owner.update(dict.fromkeys(defined, user))
+        made = build / entry["output"]
+        if made.parent in objects and made.is_file():
+            source[str(made)] = str((build / entry["file"]).resolve().relative_to(tree.src))
+    for made, defined, needed_here in symbols(source) if source else []:
+        needed[source[made]] = needed_here
+        owner.update(dict.fromkeys(defined, source[made]))
     uses = {user: {} for user in needed}
     for user, names in needed.items():
         for name in sorted(names):
@@ -77,7 +82,7 @@ def circle(uses):
 
 
 def main():
-    src, build, objects = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+    src, build, *objects = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
     tree = Tree(src)
     uses = uses_of(tree, build, objects)
     wrong = list(tree.includes())
@@ -88,7 +93,7 @@ def main():
         for used in sorted(others):
             wrong.append(f"in a circle: {user} uses {', '.join(uses[user][used])} of {used}")
     if not uses:
-        wrong.append(f"no object of {src} is in {objects}")
+        wrong.append(f"no object of {src} is in {', '.join(map(str, objects))}")
     print("\n".join(wrong) or f"{len(uses)} files in {len(tree.layers)} layers, no arrow up, no circle")
     sys.exit(bool(wrong))
 
