@@ -2,12 +2,12 @@
  * One copy: memory in one place that can hold an object's contents. This file is about the memory, inflight.h about the
  * work on it. The words:
  *
- *    copy         a piece of memory and its record; an object has at most one a side
+ *    copy         memory in one place, and the work on it; an object has at most one a side
  *    source       the origin of the memory: the library, an allocator, or the caller
  *    shareable    memory that other processes use too; treated as memory of the caller's
  *    borrowed     memory of the caller's, which the library only hands back
  *    adopted      memory of the caller's, which a callback releases
- *    shared       one piece of memory that is both copies of its object: managed or mapped
+ *    shared       memory that is both copies of its object: managed or mapped
  *    retire       give up a copy; its memory is freed when the last work on it has ended
  *    reap         try the retired copies again
  *    cached       device memory of a retired copy, which the device cache keeps for reuse

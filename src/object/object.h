@@ -1,5 +1,5 @@
 /*
- * The object: up to two copies of one piece of contents, and the head. The words:
+ * The object: up to two copies of the same contents, and the head. The words:
  *
  *    side          the host (CPU) or the device (GPU); the object has one slot for a copy on each
  *    head          the sides that hold the contents: none, one, or both (SYNCED)

@@ -1,5 +1,5 @@
 /*
- * Runs, for small pieces of page-locked memory. A run is a block that is cut into equal cells, so that a cell's state
+ * Runs, for small requests of page-locked memory. A run is a block that is cut into equal cells, so that a cell's state
  * is one bit. The arena's lock guards all runs.
  */
 #ifndef SM_RUNS_H
