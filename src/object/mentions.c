@@ -268,20 +268,20 @@ void sm_mentions_remove_repeated(struct sm_mentions *mentions)
 
 /* ---- Around a wait ---- */
 
-void sm_mentions_keep(struct sm_mentions *mentions)
+void sm_mentions_hold(struct sm_mentions *mentions)
 {
     for (size_t i = 0; i < mentions->count; i++) {
         struct sm_mention *const each = &mentions->list[i];
         each->before = sm_state_of(each->record);
         each->size = sm_size_of(each->record);
-        sm_keep_record(each->record);
+        sm_hold_record(each->record);
     }
 }
 
-void sm_mentions_release(const struct sm_mentions *mentions)
+void sm_mentions_drop(const struct sm_mentions *mentions)
 {
     for (size_t i = 0; i < mentions->count; i++)
-        sm_release_kept(mentions->list[i].record);
+        sm_drop_held_record(mentions->list[i].record);
 }
 
 static size_t get_end(const struct sm_mention *mention)

@@ -31,7 +31,7 @@ struct call {
     void *block;                   /* the memory of the transfers if the caller's has too little room; else NULL */
     const struct sm_fence *polled; /* the fence that was polled last; never read */
     bool has_parts;                /* one of the owners is divided */
-    bool keeps;                    /* the records are kept while nothing is locked */
+    bool holds;                    /* the records are held while nothing is locked */
     bool goes_on;                  /* staged pulls go on by themselves after the call */
 };
 
@@ -99,7 +99,7 @@ static void set_head(const struct call *call, struct sm_mention *mention)
     if (is_pull(call) && sm_shared_copy(record))
         sm_unified_arrive(sm_shared_copy(record), NULL);
     sm_count_given(record, side);
-    if (call->keeps) {
+    if (call->holds) {
         mention->writes = sm_copy_of(record, SM_GPU)->writes;
         mention->before.given[side] = sm_copy_of(record, side)->given;
     }
@@ -122,9 +122,9 @@ static void leave_record(const struct call *call, struct sm_mention *mention, sy
 static void end_round(struct call *call, synced_mem_status status)
 {
     const struct sm_owners *const owners = &call->round.owners;
-    call->keeps = call->round.waits.count > 0 || call->transfers.staged > 0;
-    if (call->keeps)
-        sm_mentions_keep(&call->mentions);
+    call->holds = call->round.waits.count > 0 || call->transfers.staged > 0;
+    if (call->holds)
+        sm_mentions_hold(&call->mentions);
     for (struct sm_mention *each = call->mentions.list; each < get_end_of_list(call); each++)
         leave_record(call, each, status);
     for (size_t i = 0; call->has_parts && i < call->count; i++)
@@ -135,11 +135,11 @@ static void end_round(struct call *call, synced_mem_status status)
     sm_round_end(&call->round);
 }
 
-static void release_records(struct call *call)
+static void drop_records(struct call *call)
 {
-    if (call->keeps)
-        sm_mentions_release(&call->mentions);
-    call->keeps = false;
+    if (call->holds)
+        sm_mentions_drop(&call->mentions);
+    call->holds = false;
 }
 
 /* ---- One record ---- */
@@ -370,7 +370,7 @@ static synced_mem_status run_rounds(struct call *call)
         if (status != SYNCED_MEM_OK)
             return waits ? status : reopen_objects(call, status);
         sm_transfers_drop_staged(&call->transfers, true); /* without copy threads nobody would work on them */
-        release_records(call);
+        drop_records(call);
         sm_stream_drop(call->stream);
         call->stream = NULL;
     }
@@ -397,7 +397,7 @@ static synced_mem_status move_objects(struct call *call)
         call->round.owners.list[i] = sm_root(call->mems[i]);
     sm_owners_sort(&call->round.owners, call->count);
     const synced_mem_status status = follow_staged_transfers(call, run_rounds(call));
-    release_records(call);
+    drop_records(call);
     sm_stream_drop(call->stream);
     return status == SYNCED_MEM_OK ? SYNCED_MEM_OK : sm_reap_after(status, false);
 }

@@ -14,7 +14,7 @@ struct sm_replacing {
     struct synced_mem *owner; /* of the memory */
     enum sm_side side;
     size_t size;     /* of the new memory; the bytes behind the contents become zeros */
-    bool overwrites; /* contents of the transaction's object are not kept */
+    bool overwrites; /* contents of the transaction's object are not copied */
     /* The owner is whole when the new memory takes its place. The caller has waited for all work on the host copy, and
      * has gathered that on the device copy. It does not wait until the device has filled the new memory. */
     bool becomes_whole;
