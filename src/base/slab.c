@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 /* Each chunk is twice as large as the one before, up to LARGEST_CHUNK. The C library maps chunks of that size, so pages
- * without a taken cell stay untouched. ROOM_FOR_RECORD is for the C library's own record: the two fill whole pages. */
-enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, ROOM_FOR_RECORD = 64 };
+ * without a taken cell stay untouched. ROOM_FOR_MALLOC is for the C library's own header: the two fill whole pages. */
+enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, ROOM_FOR_MALLOC = 64 };
 
 /* Begins each chunk. */
 struct chunk {
@@ -30,7 +30,7 @@ static size_t get_cells_offset(const struct chunk *chunk)
 
 static size_t count_cells_in(const struct sm_cells *cells, const struct chunk *chunk)
 {
-    return (chunk->bytes - ROOM_FOR_RECORD - get_cells_offset(chunk)) / cells->cell;
+    return (chunk->bytes - ROOM_FOR_MALLOC - get_cells_offset(chunk)) / cells->cell;
 }
 
 static bool add_chunk(struct sm_cells *cells)
@@ -38,7 +38,7 @@ static bool add_chunk(struct sm_cells *cells)
     const struct chunk *const last = cells->chunks;
     const size_t twice = last ? last->bytes * 2 : FIRST_CHUNK;
     const size_t bytes = twice < LARGEST_CHUNK ? twice : LARGEST_CHUNK;
-    struct chunk *const chunk = calloc(1, bytes - ROOM_FOR_RECORD);
+    struct chunk *const chunk = calloc(1, bytes - ROOM_FOR_MALLOC);
     if (!chunk)
         return false;
     *chunk = (struct chunk){.next = cells->chunks, .bytes = bytes};

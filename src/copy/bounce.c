@@ -16,10 +16,10 @@
 enum { MOST_IN_FLIGHT = 16 };
 enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
 
-/* The record of a buffer. It lies behind the bytes, in the buffer itself. */
+/* The struct of a buffer. It lies behind the bytes, in the buffer itself. */
 struct sm_bounce {
     void *data;
-    size_t bytes; /* of the buffer, with this record */
+    size_t bytes; /* of the buffer, with this struct */
     void *owner;  /* the pool's datum */
     struct sm_fence *fence;
     struct sm_bounce *next; /* the next buffer that was given back on the same stream */

@@ -39,7 +39,7 @@ static void quarantine_memory(struct sm_copy *copy)
 void sm_copy_quarantine(struct sm_copy *copy)
 {
     quarantine_memory(copy);
-    sm_copy_give_record(copy);
+    sm_copy_struct_give(copy);
 }
 
 /* Gives the memory back to its allocator. All work on memory of a lost device has ended. */
@@ -91,7 +91,7 @@ void sm_copy_free_pageable(struct sm_copy *copy)
 {
     sm_hands_fill();
     free_pageable_memory(copy);
-    sm_copy_give_record(copy);
+    sm_copy_struct_give(copy);
     sm_hands_empty(true);
 }
 

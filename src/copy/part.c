@@ -8,7 +8,7 @@
 /* Gathered uses are compared with so many that were gathered before. */
 enum { MOST_COMPARED_USES = 8 };
 
-/* Returns a record of the same use; NULL: the system has no memory. */
+/* Returns a copy of the use; NULL: the system has no memory. */
 static struct sm_use *clone_use(struct sm_stream *by, struct sm_fence *fence)
 {
     struct sm_use *const use = sm_inflight_reserve();
@@ -49,7 +49,7 @@ static void copy_work(struct sm_copy *to, const struct sm_copy *from)
 
 struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t size)
 {
-    struct sm_copy *const part = sm_copy_take_record(owner->device, (synced_mem_source)owner->source);
+    struct sm_copy *const part = sm_copy_struct_take(owner->device, (synced_mem_source)owner->source);
     if (!part)
         return NULL;
     part->is_part = true;
@@ -192,7 +192,7 @@ void sm_part_give(struct sm_copy *part)
     if (!part)
         return;
     sm_guard_forget(part);
-    sm_copy_give_record(part);
+    sm_copy_struct_give(part);
 }
 
 void sm_part_take_over(struct sm_copy *part, struct sm_copy *owner)

@@ -1,10 +1,10 @@
 /*
- * Parts of a copy: records that share its memory, each with work in flight of its own. The copy that has the memory is
+ * Parts of a copy: structs that share its memory, each with work in flight of its own. The copy that has the memory is
  * the parts' owner. The words:
  *
- *    inherit      take over a copy of what is in flight on another record
+ *    inherit      take over what is in flight on another copy, which keeps its own
  *    cut          make one part two; both inherit what was in flight
- *    alike        two records are alike if an access to one waits for exactly what an access to the other waits for
+ *    alike        two parts are alike if an access to one waits for exactly what an access to the other waits for
  *    gather       enter what is in flight on a part as work in flight on its owner
  *
  * A part has no share in a registration (pin.h), and neither retires nor frees anything. The lock of the object that
@@ -22,15 +22,15 @@ struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t 
 /* Makes the part end after size bytes. To cut a part, first make one of the bytes behind, which may fail. */
 void sm_part_end_at(struct sm_copy *part, size_t size);
 
-/* Returns whether two records are alike. Both must be pruned. */
+/* Returns whether two parts are alike. Both must be pruned. */
 bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other);
 
 /* Polls all work in flight, and forgets what is over. */
 void sm_part_poll(struct sm_copy *part);
 
-/* Returns whether no write is open or in flight on a pruned record. */
+/* Returns whether no write is open or in flight on a pruned part. */
 bool sm_part_has_no_write(const struct sm_copy *part);
-/* Returns whether nothing is in flight on a pruned record. */
+/* Returns whether nothing is in flight on a pruned part. */
 bool sm_part_is_idle(const struct sm_copy *part);
 
 /* Takes over what the left one of two alike parts does not know of the other, such as covered transfers: only a call
@@ -51,7 +51,7 @@ void sm_part_take_over(struct sm_copy *part, struct sm_copy *owner);
  * part then comes after them. A transfer is left out if the system has no memory: its target is given up. */
 void sm_part_share_reads(struct sm_copy *part, const struct sm_copy *owner);
 
-/* Moves what is in flight from one record to the other, which forgets its own. */
+/* Moves what is in flight from one copy to the other, which forgets its own. */
 void sm_part_move_work(struct sm_copy *to, struct sm_copy *from);
 
 /* Gathers a part's work for a call that gives up the owner. The part keeps its work. On failure a part of it may be

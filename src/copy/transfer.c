@@ -158,8 +158,8 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     return SYNCED_MEM_OK;
 }
 
-/* The earlier work that entered transfers replace: the records of reads, and holds on the fence of writes. Most targets
- * of a call have the same fence, which is then dropped once. */
+/* The earlier work that entered transfers replace: the uses of reads, and holds on the fence of writes. Most targets of
+ * a call have the same fence, which is then dropped once. */
 struct replaced {
     struct sm_use *reads;
     struct sm_fence *write;

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 /* A record of the pairs, and its state when the round began. */
-struct named_record {
+struct noted_record {
     struct sm_record *record;
     struct sm_before before;
 };
@@ -26,7 +26,7 @@ struct call {
     struct sm_pair_list list;
     struct sm_round round;
     struct sm_range *names;       /* of the caller's objects; room */
-    struct named_record *records; /* of the pairs, each once, ordered by address */
+    struct noted_record *records; /* of the pairs, each once, ordered by address */
     size_t record_count;
     struct sm_transfers transfers; /* queued on the caller's stream, at most one for each pair */
     struct sm_range *ranges;       /* room */
@@ -37,7 +37,7 @@ struct call {
 /* The memory that the call needs for each pair. */
 struct row {
     struct sm_transfers_row row;
-    struct named_record records[2];
+    struct noted_record records[2];
     struct sm_range ranges[SM_RANGES_OF_PAIR];
 };
 
@@ -65,8 +65,8 @@ static synced_mem_status make_room(struct call *call, size_t pairs)
 
 static int compare_records(const void *a, const void *b)
 {
-    const uintptr_t first = (uintptr_t)((const struct named_record *)a)->record;
-    const uintptr_t second = (uintptr_t)((const struct named_record *)b)->record;
+    const uintptr_t first = (uintptr_t)((const struct noted_record *)a)->record;
+    const uintptr_t second = (uintptr_t)((const struct noted_record *)b)->record;
     return (first > second) - (first < second);
 }
 
@@ -74,7 +74,7 @@ static int compare_records(const void *a, const void *b)
 static void begin_records(struct call *call)
 {
     const size_t listed = 2 * call->list.length;
-    struct named_record *const list = call->records;
+    struct noted_record *const list = call->records;
     size_t count = 0;
     for (size_t i = 0; i < call->list.length; i++) {
         list[2 * i].record = call->list.pairs[i].to;
@@ -86,7 +86,7 @@ static void begin_records(struct call *call)
         if (count > 0 && record == list[count - 1].record)
             continue;
         sm_drop_lost(record);
-        list[count++] = (struct named_record){.record = record, .before = sm_state_of(record)};
+        list[count++] = (struct noted_record){.record = record, .before = sm_state_of(record)};
     }
     call->record_count = count;
 }

@@ -59,7 +59,7 @@ struct sm_piece *sm_find_piece(struct synced_mem *root, size_t offset);
 void sm_join_records(struct synced_mem *mem);
 
 /* Gives a piece a copy on the side, which is a part of the root's, unless it has one. The root must have memory there.
- * ERR_OUT_OF_HOST_MEMORY: there is no memory for the record. */
+ * ERR_OUT_OF_HOST_MEMORY: there is no memory for the struct. */
 synced_mem_status sm_attach_part(struct sm_piece *piece, enum sm_side side);
 
 /* ---- Replacing the root's memory ---- */
@@ -75,7 +75,7 @@ void sm_drop_pieces(struct synced_mem *root);
 void sm_drop_parts(const struct synced_mem *root, enum sm_side side);
 
 /* Makes a part of new memory for each piece, linked by next. The caller owns the list. ERR_OUT_OF_HOST_MEMORY: there is
- * no memory for the records, and no list. */
+ * no memory for the structs, and no list. */
 synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy **list);
 /* Puts the list from sm_make_parts() into the pieces, which have no copies on the side. The root has not been unlocked
  * since. */
@@ -87,7 +87,7 @@ void sm_give_parts(struct sm_copy *list);
  * With the lock held. */
 bool sm_pieces_are_valid(const struct synced_mem *root);
 
-/* Frees the memory of unused records, and of the trees' unused nodes. */
+/* Frees the memory of unused structs, and of the trees' unused nodes. */
 void sm_pieces_trim(void);
 
 #endif

@@ -273,8 +273,9 @@ static synced_mem_status move_all_records(struct call *call)
     return SYNCED_MEM_OK;
 }
 
-/* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another thread's push may still be queueing.
- * The move of a single record finds its own wait before it queues anything, but not if both sides use one copy. */
+/* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another
+ * thread's push may still be queueing. The move of a single record finds its own wait before it queues anything, but
+ * not if both sides use one copy. */
 static synced_mem_status find_record_wait(struct call *call, struct sm_mention *mention)
 {
     const enum sm_side side = call->side;

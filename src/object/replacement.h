@@ -31,7 +31,7 @@ synced_mem_status sm_replacement_prepare(const struct sm_replacing *replacing);
 synced_mem_status sm_replacement_enter_reads(const struct sm_replacing *replacing);
 
 /* Puts prepared memory in the place of the old memory, which the transaction retires at its end. Of an undivided owner
- * it cannot fail. ERR_OUT_OF_HOST_MEMORY: there is too little memory for the records of the parts. */
+ * it cannot fail. ERR_OUT_OF_HOST_MEMORY: there is too little memory for the structs of the parts. */
 synced_mem_status sm_replacement_commit(const struct sm_replacing *replacing);
 
 #endif

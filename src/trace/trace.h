@@ -174,7 +174,7 @@ static inline void sm_trace_staged_begun(unsigned direction, size_t bytes, struc
 
 /* ---- Objects, calls, the process ---- */
 
-/* Ends the object's record. A later object at the same address gets another name and number. */
+/* Forgets the object. A later object at the same address gets another name and number. */
 void sm_trace_end_object(const void *object);
 
 static inline void sm_trace_forget(const void *object)

@@ -4,7 +4,7 @@
 #include "device/device.h"
 #include "stream/fence.h"
 #include "stream/stream.h"
-#include "stream/stream_record.h"
+#include "stream/stream_struct.h"
 
 /* ---- Fences ---- */
 
@@ -150,7 +150,7 @@ END_TEST
 
 static struct sm_stream *new_record(enum sm_stream_kind kind)
 {
-    struct sm_stream *const stream = sm_stream_record_take();
+    struct sm_stream *const stream = sm_stream_struct_take();
     ck_assert_ptr_nonnull(stream);
     sm_stream_describe(stream, kind, 0, SM_NO_HANDLE);
     sm_mutex_init(&stream->lock);
@@ -162,18 +162,18 @@ START_TEST(records_used_again)
 {
     enum { MANY = 4096 };
     struct sm_stream *const first = new_record(SM_STREAM_CREATED);
-    sm_stream_record_give(first);
+    sm_stream_struct_give(first);
     for (int i = 0; i < MANY; i++) {
         struct sm_stream *const other = new_record(SM_STREAM_CREATED);
         ck_assert_ptr_ne(other, first);
-        sm_stream_record_give(other);
+        sm_stream_struct_give(other);
     }
-    ck_assert_ptr_eq(sm_stream_record_take(), first);
+    ck_assert_ptr_eq(sm_stream_struct_take(), first);
     struct sm_stream *const of_a_thread = new_record(SM_STREAM_PER_THREAD);
-    sm_stream_record_give(of_a_thread);
+    sm_stream_struct_give(of_a_thread);
     ck_assert_ptr_eq(new_record(SM_STREAM_PER_THREAD), of_a_thread);
-    sm_stream_record_give(of_a_thread);
-    sm_stream_record_give(first);
+    sm_stream_struct_give(of_a_thread);
+    sm_stream_struct_give(first);
 }
 END_TEST
 

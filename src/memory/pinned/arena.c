@@ -109,7 +109,7 @@ static bool take_memory_at_place(unsigned place, size_t size, bool try_all, stru
 }
 
 /* Takes a cell or else a whole block. A small segment may have no room for a run, or there may be no memory for the
- * run's record. */
+ * run's struct. */
 static bool take_cell_or_block(unsigned place, size_t size, struct sm_pinned *out)
 {
     return take_memory_at_place(place, size, true, out) || take_whole_block(place, size, true, out);
@@ -178,7 +178,7 @@ void sm_arena_give(void *data, void *owner)
 
 /* ---- Segments ---- */
 
-static void drop_block_record(struct sm_block *block, size_t held)
+static void drop_block_struct(struct sm_block *block, size_t held)
 {
     sm_lock(&arena.lock);
     sm_tlsf_remove(block);
@@ -214,7 +214,7 @@ static synced_mem_status check_limit(size_t bytes)
                    "%zu more bytes of page-locked memory exceed the limit of %zu, as %zu are held", bytes, limit, held);
 }
 
-/* Creates the record of the block before the segment, so that a new segment can't get lost. */
+/* Creates the struct of the block before the segment, so that a new segment can't get lost. */
 synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t size, struct sm_pinned *out)
 {
     struct sm_segment *segment;
@@ -229,7 +229,7 @@ synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t
     if (status == SYNCED_MEM_OK)
         add_segment(segment, block, size, out);
     else
-        drop_block_record(block, 0);
+        drop_block_struct(block, 0);
     return status;
 }
 
@@ -259,7 +259,7 @@ synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
         const size_t bytes = segment->bytes;
         const synced_mem_status status = sm_segment_destroy(segment);
         if (status == SYNCED_MEM_OK) {
-            drop_block_record(block, bytes);
+            drop_block_struct(block, bytes);
             *any = true;
             continue;
         }

@@ -13,7 +13,7 @@
 struct sm_pinned {
     void *data;   /* aligned to SM_DEVICE_ALIGNMENT */
     size_t bytes; /* as requested */
-    void *owner;  /* the arena's record, to be given back with data */
+    void *owner;  /* the arena's struct, to be given back with data */
     bool fresh;   /* the pool grew for it */
 };
 
@@ -60,7 +60,7 @@ struct sm_arena_facts {
 struct sm_arena_facts sm_arena_facts(void);
 void sm_arena_reset_peak(void);
 
-/* Frees the records of blocks and runs if there are none. */
+/* Frees the structs of blocks and runs if there are none. */
 void sm_arena_trim(void);
 
 #endif
