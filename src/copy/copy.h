@@ -41,7 +41,7 @@ struct sm_copy {
     union {
         synced_mem_release_callback callback; /* of adopted memory */
         const struct sm_allocator *allocator; /* of memory from an allocator */
-        void *owner;                          /* of page-locked memory: the pool's own datum, which it wants back */
+        void *block;                          /* of page-locked memory: the pool's, which wants it back */
         struct sm_copy *newer; /* of cached device memory: the one that was kept next; see device_cache.h */
     };
     union {

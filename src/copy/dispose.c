@@ -178,10 +178,10 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_f
         *status = sm_free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
-        sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->owner);
+        sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->block);
         break;
     case SYNCED_MEM_SOURCE_MAPPED:
-        sm_host_pool_free(copy->base, copy->bytes, copy->owner);
+        sm_host_pool_free(copy->base, copy->bytes, copy->block);
         break;
     case SYNCED_MEM_SOURCE_MANAGED:
         sm_managed_pool_free(copy->device, copy->base, copy->bytes);

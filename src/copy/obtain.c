@@ -64,7 +64,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
         struct sm_pinned memory = {.data = NULL};
         status = sm_host_pool_alloc(device, sm_guard_room(bytes), &memory);
         base = memory.data;
-        copy->owner = memory.owner;
+        copy->block = memory.block;
         from = memory.fresh ? "runtime" : "pool";
     } else {
         base = sm_host_memory_alloc(bytes, alignment < PAGE ? alignment : PAGE, zeroed);
@@ -167,9 +167,9 @@ static synced_mem_status alloc_mapped_memory(int device, size_t bytes, struct sm
     SM_TRY(sm_host_pool_alloc(device, bytes, &memory));
     synced_mem_status status = sm_device_check_mapped(device, memory.data);
     if (status != SYNCED_MEM_OK)
-        sm_host_pool_free(memory.data, bytes, memory.owner);
+        sm_host_pool_free(memory.data, bytes, memory.block);
     *out = memory.data;
-    copy->owner = memory.owner;
+    copy->block = memory.block;
     return status;
 }
 

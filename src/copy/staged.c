@@ -86,7 +86,7 @@ static void free_staging_buffer(const struct job *job, struct buffer *buffer)
     if (buffer->stray)
         sm_count_up(SM_COUNT_quarantined, 1);
     else if (buffer->data)
-        sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.owner);
+        sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.block);
 }
 
 /* Waits until the device is done with the buffer. If that cannot be known, the buffer is stray. */

@@ -162,7 +162,7 @@ static synced_mem_status check_and_list(struct call *call)
     SM_TRY(check_sizes(call));
     SM_TRY(sm_check_names(call->list.to, call->list.from, call->list.count, call->names, &call->round.failed));
     SM_TRY(sm_pair_list_fill(&call->list));
-    call->common.unlocked = sm_owners_have_parts(&call->round.owners);
+    call->common.unlocked = sm_roots_have_parts(&call->round.roots);
     call->common.by_host = &call->by_host;
     call->by_host.room = call->list.length;
     SM_TRY(make_room(call, call->list.length));
@@ -328,21 +328,21 @@ static synced_mem_status run_round(struct call *call)
 /* The memory that the call needs for each of the caller's pairs before anything is locked. */
 struct names {
     struct sm_range ranges[2];
-    struct synced_mem *owners[2];
+    struct synced_mem *roots[2];
 };
 
 static synced_mem_status run_rounds(struct call *call, struct names *names)
 {
-    struct sm_owners *const owners = &call->round.owners;
+    struct sm_roots *const roots = &call->round.roots;
     const size_t count = call->list.count;
     synced_mem_status status;
     call->names = (struct sm_range *)(void *)names;
-    owners->list = (struct synced_mem **)(void *)(call->names + 2 * count);
+    roots->list = (struct synced_mem **)(void *)(call->names + 2 * count);
     for (size_t i = 0; i < count; i++) {
-        owners->list[2 * i] = sm_root(call->list.to[i]);
-        owners->list[2 * i + 1] = sm_root(call->list.from[i]);
+        roots->list[2 * i] = sm_root(call->list.to[i]);
+        roots->list[2 * i + 1] = sm_root(call->list.from[i]);
     }
-    sm_owners_sort(owners, 2 * count);
+    sm_roots_sort(roots, 2 * count);
     do
         status = run_round(call);
     while (status == SYNCED_MEM_OK && !is_complete(call));

@@ -1,7 +1,7 @@
 /*
  * The records that a push or pull of several objects concerns. An object in many pieces has few of them: a piece is
  * left out if its contents need no transfer, and no write of them is open or in flight. A piece is mentioned once, an
- * undivided object each time that the caller lists it. All functions need the owners' locks.
+ * undivided object each time that the caller lists it. All functions need the roots' locks.
  */
 #ifndef SM_MENTIONS_H
 #define SM_MENTIONS_H

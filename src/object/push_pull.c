@@ -30,7 +30,7 @@ struct call {
     struct sm_transfers transfers;
     void *block;                   /* the memory of the transfers if the caller's has too little room; else NULL */
     const struct sm_fence *polled; /* the fence that was polled last; never read */
-    bool has_parts;                /* one of the owners is divided */
+    bool has_parts;                /* one of the roots is divided */
     bool holds;                    /* the records are held while nothing is locked */
     bool goes_on;                  /* staged pulls go on by themselves after the call */
 };
@@ -59,10 +59,10 @@ static synced_mem_status list_records(struct call *call)
     struct sm_mentions *const mentions = &call->mentions;
     struct sm_transfers *const transfers = &call->transfers;
     SM_TRY(sm_mentions_list(mentions, call->mems, call->count, call->side));
-    if (call->round.owners.count < call->count) /* only objects of one owner have records in common */
+    if (call->round.roots.count < call->count) /* only objects of one root have records in common */
         sm_mentions_remove_repeated(mentions);
-    call->has_parts = sm_owners_have_parts(&call->round.owners);
-    transfers->batch.stages_all = call->round.owners.count > 1 && call->has_parts;
+    call->has_parts = sm_roots_have_parts(&call->round.roots);
+    transfers->batch.stages_all = call->round.roots.count > 1 && call->has_parts;
     if (mentions->count <= transfers->room)
         return SYNCED_MEM_OK;
     void *const block = calloc(mentions->count, sizeof(struct sm_transfers_row));
@@ -121,7 +121,7 @@ static void leave_record(const struct call *call, struct sm_mention *mention, sy
 /* Records that are counted on later must stay, though nothing is locked. */
 static void end_round(struct call *call, synced_mem_status status)
 {
-    const struct sm_owners *const owners = &call->round.owners;
+    const struct sm_roots *const roots = &call->round.roots;
     call->holds = call->round.waits.count > 0 || call->transfers.staged > 0;
     if (call->holds)
         sm_mentions_hold(&call->mentions);
@@ -130,8 +130,8 @@ static void end_round(struct call *call, synced_mem_status status)
     for (size_t i = 0; call->has_parts && i < call->count; i++)
         if (sm_is_divided(call->mems[i]))
             sm_publish_joined(call->mems[i]);
-    for (size_t i = 0; call->has_parts && i < owners->count; i++)
-        assert(sm_object_is_valid(call->count == 1 ? call->mems[0] : owners->list[i]));
+    for (size_t i = 0; call->has_parts && i < roots->count; i++)
+        assert(sm_object_is_valid(call->count == 1 ? call->mems[0] : roots->list[i]));
     sm_round_end(&call->round);
 }
 
@@ -395,8 +395,8 @@ static synced_mem_status follow_staged_transfers(struct call *call, synced_mem_s
 static synced_mem_status move_objects(struct call *call)
 {
     for (size_t i = 0; i < call->count; i++)
-        call->round.owners.list[i] = sm_root(call->mems[i]);
-    sm_owners_sort(&call->round.owners, call->count);
+        call->round.roots.list[i] = sm_root(call->mems[i]);
+    sm_roots_sort(&call->round.roots, call->count);
     const synced_mem_status status = follow_staged_transfers(call, run_rounds(call));
     drop_records(call);
     sm_stream_drop(call->stream);
@@ -407,7 +407,7 @@ static synced_mem_status move_objects(struct call *call)
 struct share {
     struct sm_transfers_row row;
     struct sm_mention mention;
-    struct synced_mem *owner;
+    struct synced_mem *root;
 };
 
 /* One object needs no memory from the system, unless it is in parts. The arrays of many need no zeros, which a large
@@ -426,7 +426,7 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
         return fail_without_room(count);
     struct sm_mention *const mentions = sm_transfers_lay_out(&call.transfers, shares, count);
     sm_mentions_begin(&call.mentions, mentions, count);
-    call.round.owners.list = (struct synced_mem **)(void *)(mentions + count);
+    call.round.roots.list = (struct synced_mem **)(void *)(mentions + count);
     const synced_mem_status status = move_objects(&call);
     *failed = count == 1 ? mems[0] : call.round.failed;
     free(call.block);

@@ -33,16 +33,16 @@ size_t sm_arena_least(size_t size)
     return round_to_granules(size);
 }
 
-unsigned sm_arena_place_of(const void *owner)
+unsigned sm_arena_place_of(const void *given)
 {
-    const struct sm_block *const block = owner;
+    const struct sm_block *const block = given;
     const struct sm_segment *const segment = block->stretch;
     return segment->place;
 }
 
-size_t sm_arena_bytes_of(const void *owner)
+size_t sm_arena_bytes_of(const void *given)
 {
-    const struct sm_block *const block = owner;
+    const struct sm_block *const block = given;
     return block->user ? sm_runs_cell_of(block) : block->bytes;
 }
 
@@ -88,7 +88,7 @@ static bool take_cell(unsigned place, size_t size, bool try_all, struct sm_pinne
     }
     if (!data)
         return false;
-    *out = (struct sm_pinned){.data = data, .bytes = size, .owner = block};
+    *out = (struct sm_pinned){.data = data, .bytes = size, .block = block};
     arena.facts.used += sm_runs_cell(class);
     return true;
 }
@@ -98,7 +98,7 @@ static bool take_whole_block(unsigned place, size_t size, bool try_all, struct s
     struct sm_block *const block = take_block(place, round_to_granules(size), try_all);
     if (!block)
         return false;
-    *out = (struct sm_pinned){.data = block->start, .bytes = size, .owner = block};
+    *out = (struct sm_pinned){.data = block->start, .bytes = size, .block = block};
     arena.facts.used += block->bytes;
     return true;
 }
@@ -165,9 +165,9 @@ bool sm_arena_take_anywhere(size_t size, struct sm_pinned *out)
     return found;
 }
 
-void sm_arena_give(void *data, void *owner)
+void sm_arena_give(void *data, void *given)
 {
-    struct sm_block *const block = owner;
+    struct sm_block *const block = given;
     sm_lock(&arena.lock);
     const unsigned place = sm_arena_place_of(block);
     arena.facts.used -= sm_arena_bytes_of(block);
