@@ -32,7 +32,7 @@ struct call {
     const struct sm_fence *polled; /* the fence that was polled last; never read */
     bool has_parts;                /* one of the roots is divided */
     bool holds;                    /* the records are held while nothing is locked */
-    bool goes_on;                  /* staged pulls go on by themselves after the call */
+    bool arrives_alone;            /* of a pull: the contents arrive though the call does not wait for them */
 };
 
 static bool is_pull(const struct call *call)
@@ -92,7 +92,7 @@ static void set_head(const struct call *call, struct sm_mention *mention)
 {
     const enum sm_side side = call->side;
     struct sm_record *const record = mention->record;
-    if (call->goes_on)
+    if (call->arrives_alone)
         sm_close_write(record);
     if (!mention->moves)
         return;
@@ -269,7 +269,7 @@ static synced_mem_status move_all_records(struct call *call)
         call->round.failed = NULL; /* it may be because of any of the objects */
         return status;
     }
-    call->goes_on = is_pull(call) && (call->transfers.staged == 0 || sm_staged_goes_on());
+    call->arrives_alone = is_pull(call) && (call->transfers.staged == 0 || sm_staged_has_threads());
     return SYNCED_MEM_OK;
 }
 
@@ -377,10 +377,10 @@ static synced_mem_status run_rounds(struct call *call)
     }
 }
 
-/* Makes the stream come after the staged pushes. If nothing else goes on with staged pulls, the host waits for them. */
+/* Makes the stream come after the staged pushes. Without copy threads the host waits for staged pulls. */
 static synced_mem_status follow_staged_transfers(struct call *call, synced_mem_status status)
 {
-    const bool follows = status == SYNCED_MEM_OK && call->transfers.staged > 0 && !call->goes_on;
+    const bool follows = status == SYNCED_MEM_OK && call->transfers.staged > 0 && !call->arrives_alone;
     if (follows) {
         status = sm_transfers_follow(&call->transfers, is_pull(call) ? NULL : call->stream);
         if (status != SYNCED_MEM_OK || is_pull(call))
