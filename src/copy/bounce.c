@@ -196,7 +196,7 @@ static bool poll_or_wait_fences(const struct fence_set *fence_set, bool wait, st
     for (unsigned i = 0; i < fence_set->count; i++) {
         struct sm_fence *const fence = fence_set->fences[i];
         const synced_mem_status waited = wait ? sm_fence_wait(fence) : SYNCED_MEM_OK;
-        const bool ended = !sm_fence_pending(fence);
+        const bool ended = !sm_fence_poll(fence);
         any = any || ended;
         sm_fence_drop(fence);
         if (first && first->status == SYNCED_MEM_OK)

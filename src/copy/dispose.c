@@ -23,7 +23,7 @@ static bool is_copy_idle(struct sm_copy *copy, const struct sm_fence **pending, 
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
     struct sm_fence *fence;
     while ((fence = sm_inflight_blocker(copy, true)) != NULL)
-        if (sm_fence_pending(fence)) {
+        if (sm_fence_poll(fence)) {
             *pending = fence;
             return false;
         }

@@ -143,7 +143,7 @@ void sm_uses_free(struct sm_use *list);
 void sm_inflight_trim(void);
 
 /* Enters a transfer from the copy as a read. Takes over the reservation and the caller's hold on the fence. Adds the
- * uses of earlier transfers on the stream to a list for sm_uses_free(). */
+ * structs of earlier transfers on the stream to a list for sm_uses_free(). */
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier);
 
 /* Enters that the stream has the pointer from now on, to read or to write. All work that it has to come after must be

@@ -107,15 +107,15 @@ static void poll_fences(const struct sm_use *uses)
 {
     for (; uses; uses = uses->next)
         if (uses->fence)
-            (void)sm_fence_pending(uses->fence);
+            (void)sm_fence_poll(uses->fence);
 }
 
 void sm_part_poll(struct sm_copy *part)
 {
     if (part->write)
-        (void)sm_fence_pending(part->write);
+        (void)sm_fence_poll(part->write);
     if (part->writer_fence)
-        (void)sm_fence_pending(part->writer_fence);
+        (void)sm_fence_poll(part->writer_fence);
     poll_fences(part->reads);
     poll_fences(part->covered);
     sm_inflight_prune(part);

@@ -326,17 +326,17 @@ static synced_mem_status run_round(struct call *call)
 /* ---- All ---- */
 
 /* The memory that the call needs for each of the caller's pairs before anything is locked. */
-struct names {
+struct given_pair {
     struct sm_range ranges[2];
     struct synced_mem *roots[2];
 };
 
-static synced_mem_status run_rounds(struct call *call, struct names *names)
+static synced_mem_status run_rounds(struct call *call, struct given_pair *pairs)
 {
     struct sm_roots *const roots = &call->round.roots;
     const size_t count = call->list.count;
     synced_mem_status status;
-    call->names = (struct sm_range *)(void *)names;
+    call->names = (struct sm_range *)(void *)pairs;
     roots->list = (struct synced_mem **)(void *)(call->names + 2 * count);
     for (size_t i = 0; i < count; i++) {
         roots->list[2 * i] = sm_root(call->list.to[i]);
@@ -355,17 +355,17 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
                                    enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
     struct row one;
-    struct names of_one;
+    struct given_pair of_one;
     struct call call = {.handle = handle, .common.side = side, .list = {.to = to, .from = from, .count = count}};
     if (count == 0)
         return SYNCED_MEM_OK;
     lay_out(&call, &one, 1);
-    struct names *const names = count > 1 ? calloc(count, sizeof *names) : NULL;
-    if (count > 1 && !names)
+    struct given_pair *const pairs = count > 1 ? calloc(count, sizeof *pairs) : NULL;
+    if (count > 1 && !pairs)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
-    const synced_mem_status status = run_rounds(&call, names ? names : &of_one);
+    const synced_mem_status status = run_rounds(&call, pairs ? pairs : &of_one);
     *failed = call.round.failed || count > 1 ? call.round.failed : to[0];
-    free(names);
+    free(pairs);
     return status;
 }
 

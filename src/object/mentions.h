@@ -38,7 +38,7 @@ struct sm_mentions {
     struct sm_visited visited; /* by the objects before */
     bool has_pieces;           /* one of the records is a piece */
     struct sm_mention *given;  /* the caller's memory, which the list uses first */
-    size_t refused;            /* the index of the first object that has nothing to move; the number of objects: none */
+    size_t refused;            /* the index of the first object that is not movable; the number of objects: none */
     synced_mem_head_kind refused_head;
 };
 
@@ -53,7 +53,7 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
 void sm_mentions_remove_repeated(struct sm_mentions *mentions);
 void sm_mentions_end(struct sm_mentions *mentions);
 
-/* Fails because the first object that was refused has nothing to move to the side. */
+/* Fails because the head of the first object that was refused allows no transfer to the side. */
 synced_mem_status sm_mentions_refuse(const struct sm_mentions *mentions, enum sm_side side);
 
 /* Holds the records before all locks are released, and notes the state and the size of each. */

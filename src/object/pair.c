@@ -180,7 +180,7 @@ void sm_pair_keep_fresh(const struct sm_pairs *pairs, struct sm_pair *pair)
     struct sm_copy *const target = sm_copy_of(pair->to, pairs->side);
     if (pair->fresh && !target->untracked) {
         const struct sm_detail first = sm_detail_get();
-        (void)sm_transfer_none(target, pair->fresh);
+        (void)sm_transfer_enter_write(target, pair->fresh);
         sm_detail_set(&first);
     }
     pair->fresh = NULL;

@@ -167,7 +167,7 @@ static synced_mem_status follow_record(struct call *call, struct sm_record *reco
 {
     struct sm_copy *const copy = sm_copy_of(record, call->side);
     if (record->kind == SM_PIECE && copy->write && copy->write != call->polled)
-        (void)sm_fence_pending(copy->write);
+        (void)sm_fence_poll(copy->write);
     call->polled = copy->write;
     if (sm_is_internal(call->stream))
         return SYNCED_MEM_OK;

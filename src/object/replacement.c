@@ -152,7 +152,7 @@ static synced_mem_status queue_device_copy(const struct sm_replacing *replacing,
         SM_TRY(sm_transfer_enter(&transfer, 1, stream));
     } else if (to->source != SYNCED_MEM_SOURCE_ALLOCATOR) { /* an allocator's memory has a fence already */
         SM_TRY(sm_transfer_order(to, stream));              /* an earlier try may have filled it on another stream */
-        SM_TRY(sm_transfer_none(to, stream));
+        SM_TRY(sm_transfer_enter_write(to, stream));
     }
     return replacing->size > size ? sm_transfer_fill(to, 0, size, replacing->size, stream) : SYNCED_MEM_OK;
 }
@@ -233,7 +233,7 @@ static synced_mem_status fill_on_device(const struct sm_replacing *replacing)
     replacement->is_filled = status == SYNCED_MEM_OK;
     if (fresh && status != SYNCED_MEM_OK && !replacement->copy->untracked) {
         const struct sm_detail first = sm_detail_get();
-        (void)sm_transfer_none(replacement->copy, stream);
+        (void)sm_transfer_enter_write(replacement->copy, stream);
         sm_detail_set(&first);
     }
     return status;

@@ -379,7 +379,7 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fenc
     const bool is_queueing = sm_fence_state(fence) == SM_FENCE_QUEUEING;
     const synced_mem_status status = is_queueing ? sm_fence_wait_queued(fence) : SYNCED_MEM_OK;
     if (fence && fence->device != stream->device) /* a stream need not notice the loss of another device */
-        (void)sm_fence_pending(fence);
+        (void)sm_fence_poll(fence);
     if (status != SYNCED_MEM_OK || sm_fence_state(fence) != SM_FENCE_PENDING || is_behind(stream, fence))
         return status;
     sm_count_up(SM_COUNT_stream_waits, 1);

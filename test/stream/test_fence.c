@@ -11,7 +11,7 @@
 START_TEST(no_fence)
 {
     ck_assert_int_eq(sm_fence_state(NULL), SM_FENCE_DONE);
-    ck_assert(!sm_fence_pending(NULL));
+    ck_assert(!sm_fence_poll(NULL));
     OK(sm_fence_wait(NULL));
     OK(sm_stream_wait(sm_stream_any(0), NULL));
     sm_fence_drop(NULL);
@@ -33,7 +33,7 @@ START_TEST(one_fence)
     ck_assert_ptr_eq(sm_fence_hold(first), first);
     OK(sm_fence_wait(first));
     ck_assert_int_eq(sm_fence_state(first), SM_FENCE_DONE);
-    ck_assert(!sm_fence_pending(first));
+    ck_assert(!sm_fence_poll(first));
     OK(sm_fence_wait(first));
     ck_assert_uint_eq(stats_now().host_waits, 1);
     sm_fence_drop(first);
@@ -46,7 +46,7 @@ START_TEST(one_fence)
     ck_assert_ptr_eq(third, first);
     ck_assert_uint_eq(stats_now().events, 2);
     ck_assert_uint_eq(stats_now().event_records, 3);
-    while (sm_fence_pending(second))
+    while (sm_fence_poll(second))
         continue;
     ck_assert_int_eq(sm_fence_state(second), SM_FENCE_DONE);
     sm_fence_drop(second);
@@ -82,10 +82,10 @@ START_TEST(work_of_threads_fails)
         return;
     OK(sm_device_resolve(0, &device));
     OK(sm_fence_open(0, THE_STREAM, &work, &fence));
-    ck_assert(sm_fence_pending(fence));
+    ck_assert(sm_fence_poll(fence));
     sm_fence_close(fence, SM_FENCE_LOST, false);
     ck_assert_int_eq(sm_fence_wait(fence), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-    ck_assert(!sm_fence_pending(fence));
+    ck_assert(!sm_fence_poll(fence));
     sm_fence_drop(fence);
     ck_assert_int_eq(dropped, 1);
 }
