@@ -317,7 +317,7 @@ static unsigned count_uses(const struct sm_use *list)
     return count;
 }
 
-/* Rare work is not inlined, so that an entry without it saves few registers. */
+/* Rare work is not inlined, so that a call without it saves few registers. */
 static __attribute__((noinline)) void poll_long_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
 {
     if (reads >= MANY_USES)

@@ -1,5 +1,5 @@
 /*
- * The work in flight on a copy: the fences an access waits for, and the entries that new work makes. The words:
+ * The work in flight on a copy: the fences an access waits for, and how new work is entered. The words:
  *
  *    write            the library's last transfer, fill or allocation that writes the memory, as a fence
  *    read             a transfer of the library's from the memory, with its fence

@@ -328,9 +328,9 @@ static void leave_again(const struct call *call, const struct sm_mention *mentio
     sm_publish(record);
 }
 
-/* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
+/* Visits each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
  * has settled, each by the result of its own transfer. */
-static void reenter_records(const struct call *call, synced_mem_status status)
+static void revisit_records(const struct call *call, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
     for (const struct sm_mention *mention = call->mentions.list; mention < get_end_of_list(call); mention++) {
@@ -367,7 +367,7 @@ static synced_mem_status run_rounds(struct call *call)
             return status;
         status = sm_round_wait(&call->round, call->side, status);
         if (waits && status != SYNCED_MEM_OK)
-            reenter_records(call, status);
+            revisit_records(call, status);
         if (status != SYNCED_MEM_OK)
             return waits ? status : reopen_objects(call, status);
         sm_transfers_drop_staged(&call->transfers, true); /* without copy threads nobody would work on them */
@@ -384,7 +384,7 @@ static synced_mem_status follow_staged_transfers(struct call *call, synced_mem_s
     if (follows) {
         status = sm_transfers_follow(&call->transfers, is_pull(call) ? NULL : call->stream);
         if (status != SYNCED_MEM_OK || is_pull(call))
-            reenter_records(call, status);
+            revisit_records(call, status);
         if (status != SYNCED_MEM_OK)
             call->round.failed = NULL; /* any of the objects may have failed */
     }

@@ -162,7 +162,8 @@ static void identify_root(const struct sm_subject *view, struct sm_trace_who *wh
     memcpy(who->root_name, root ? root->name : "", root ? sizeof who->root_name : 1);
 }
 
-/* Fills *who, with the lock held. Returns the subject's entry. NULL: no object, no trace any more, or no memory. */
+/* Fills *who, with the lock held. Returns what it knows of the subject. NULL: no object, no trace any more, or no
+ * memory. */
 static struct sm_traced *identify(const struct sm_subject *subject, struct sm_trace_who *who)
 {
     struct sm_traced *const traced = subject->object && trace.on ? sm_traced_find(subject) : NULL;
