@@ -49,7 +49,7 @@ static void take_from_pool(size_t size)
 {
     struct sm_pinned memory;
     must_work(sm_host_pool_alloc(0, size, &memory) == SYNCED_MEM_OK);
-    sm_host_pool_free(memory.data, memory.bytes, memory.owner);
+    sm_host_pool_free(memory.data, memory.bytes, memory.block);
 }
 
 /* The pool alone: half of an allocation and a free. No public function does only this. */

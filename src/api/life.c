@@ -44,9 +44,9 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
     *out = NULL;
     if (!needs_extras(options))
         return SYNCED_MEM_OK;
-    synced_mem_status status = sm_allocator_record(options->cpu_allocator, SM_CPU, &cpu);
+    synced_mem_status status = sm_allocator_find(options->cpu_allocator, SM_CPU, &cpu);
     if (status == SYNCED_MEM_OK)
-        status = sm_allocator_record(options->gpu_allocator, SM_GPU, &gpu);
+        status = sm_allocator_find(options->gpu_allocator, SM_GPU, &gpu);
     if (status != SYNCED_MEM_OK)
         return status;
     struct sm_extras *const extras = calloc(1, sizeof *extras);
@@ -66,8 +66,8 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
     return SYNCED_MEM_OK;
 }
 
-/* Makes the record of an object that no other thread can find yet. */
-static synced_mem_status make_record(struct synced_mem **out, size_t size, const synced_mem_options *options)
+/* Makes the struct of an object that no other thread can find yet. */
+static synced_mem_status make_struct(struct synced_mem **out, size_t size, const synced_mem_options *options)
 {
     struct sm_extras *extras;
     SM_TRY(create_extras(options, &extras));
@@ -91,7 +91,7 @@ static void add_object(struct synced_mem *mem)
     sm_count_up(SM_COUNT_objects, 1);
 }
 
-static void give_record(struct synced_mem *mem)
+static void give_struct(struct synced_mem *mem)
 {
     if (mem->extras)
         sm_sharing_free(mem->extras->sharing);
@@ -101,15 +101,15 @@ static void give_record(struct synced_mem *mem)
 }
 
 /* Makes an object of this memory. Takes over the hold on it. */
-static synced_mem_status make_shareable_record(struct synced_mem **out, size_t size, const synced_mem_options *options,
+static synced_mem_status make_shareable_struct(struct synced_mem **out, size_t size, const synced_mem_options *options,
                                                struct sm_shared_memory *memory, enum sm_turn turn)
 {
-    synced_mem_status status = make_record(out, size, options);
+    synced_mem_status status = make_struct(out, size, options);
     if (status == SYNCED_MEM_OK) {
         status = sm_sharing_begin(*out, memory, turn);
         if (status == SYNCED_MEM_OK)
             return SYNCED_MEM_OK;
-        give_record(*out);
+        give_struct(*out);
     }
     sm_shared_drop(memory);
     return status;
@@ -120,7 +120,7 @@ static synced_mem_status make_shareable(struct synced_mem **out, size_t size, co
     const size_t alignment = options->alignment > SM_DEFAULT_ALIGNMENT ? options->alignment : SM_DEFAULT_ALIGNMENT;
     struct sm_shared_memory *memory;
     SM_TRY(sm_shared_make(size, alignment, options->shareable, &memory));
-    return make_shareable_record(out, size, options, memory, SM_TURN_WRITE);
+    return make_shareable_struct(out, size, options, memory, SM_TURN_WRITE);
 }
 
 synced_mem_status sm_create_received(synced_mem **out, struct sm_shared_memory *memory)
@@ -130,7 +130,7 @@ synced_mem_status sm_create_received(synced_mem **out, struct sm_shared_memory *
     synced_mem_options_init(&options);
     options.alignment = (size_t)memory->facts.alignment;
     options.shareable = memory->facts.policy;
-    SM_TRY(make_shareable_record(&mem, (size_t)memory->facts.size, &options, memory, SM_TURN_NONE));
+    SM_TRY(make_shareable_struct(&mem, (size_t)memory->facts.size, &options, memory, SM_TURN_NONE));
     add_object(mem);
     *out = mem;
     return SYNCED_MEM_OK;
@@ -148,7 +148,7 @@ synced_mem_status sm_create(synced_mem **out, size_t size, const synced_mem_opti
     if (status == SYNCED_MEM_OK && options && options->shareable)
         status = make_shareable(&mem, size, options);
     else if (status == SYNCED_MEM_OK)
-        status = make_record(&mem, size, options);
+        status = make_struct(&mem, size, options);
     if (status != SYNCED_MEM_OK)
         return status;
     add_object(mem);
@@ -186,7 +186,7 @@ synced_mem_status sm_create_view(synced_mem **out, synced_mem *of, size_t offset
 {
     struct synced_mem *const root = sm_root(of);
     struct synced_mem *view;
-    SM_TRY(make_record(&view, size, options));
+    SM_TRY(make_struct(&view, size, options));
     synced_mem_status status = sm_retain(root);
     if (status == SYNCED_MEM_OK) {
         status = sm_view_begin(view, of, offset, size);
@@ -194,7 +194,7 @@ synced_mem_status sm_create_view(synced_mem **out, synced_mem *of, size_t offset
             atomic_fetch_sub_explicit(&root->references, 1, memory_order_relaxed); /* of has another one */
     }
     if (status != SYNCED_MEM_OK) {
-        give_record(view);
+        give_struct(view);
         return status;
     }
     add_object(view);
@@ -221,10 +221,10 @@ static bool has_failed(synced_mem_status status)
     return status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_FORKED;
 }
 
-static void end_record(struct synced_mem *mem)
+static void end_struct(struct synced_mem *mem)
 {
     sm_trace_forget(mem);
-    give_record(mem);
+    give_struct(mem);
 }
 
 /* A view that has dropped its reference may still hold the lock (sm_view_leave()). It took the lock before. So a lock
@@ -244,7 +244,7 @@ static synced_mem_status destroy_whole(struct synced_mem *mem)
         return status;
     sm_count_down(SM_COUNT_objects, 1);
     if (status == SYNCED_MEM_OK)
-        end_record(mem);
+        end_struct(mem);
     return SYNCED_MEM_OK;
 }
 
@@ -264,7 +264,7 @@ static synced_mem_status destroy_view(struct synced_mem *view)
     if (is_last && status == SYNCED_MEM_OK)
         sm_view_end(view);
     if (status == SYNCED_MEM_OK)
-        end_record(view);
+        end_struct(view);
     if (!is_last)
         return SYNCED_MEM_OK;
     atomic_store(&root->references, 0);

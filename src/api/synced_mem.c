@@ -192,7 +192,7 @@ static __attribute__((noinline)) void *access_slowly_on(synced_mem *mem, synced_
     return data;
 }
 
-/* The hot path on a stream. A call that changes the copy or the stream's record conflicts with this one. */
+/* The hot path on a stream. A call that changes the copy or the stream's struct conflicts with this one. */
 static inline void *access_on_stream(synced_mem *mem, enum sm_mode mode, synced_mem_stream stream, const char *function)
 {
     if (mem) {

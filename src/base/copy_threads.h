@@ -7,7 +7,7 @@
 
 /* A task: work that any number of threads can do together. Who holds it keeps it alive. */
 struct sm_task {
-    void (*work)(struct sm_task *task); /* works until no piece is left to take */
+    void (*work)(struct sm_task *task); /* works until no chunk is left to take */
     void (*wait)(struct sm_task *task); /* blocks until the work can begin */
     void (*free)(struct sm_task *task);
     atomic_uint holders;
@@ -28,7 +28,7 @@ void sm_task_drop(struct sm_task *task);
 void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads);
 /* Marks the task as ready: its work can begin. */
 void sm_copy_threads_ready(struct sm_task *task);
-/* Removes the task from the queue, which drops it. For a task with no piece left to take. Threads already in work() go
+/* Removes the task from the queue, which drops it. For a task with no chunk left to take. Threads already in work() go
  * on. No effect if the task is not queued. */
 void sm_copy_threads_remove(struct sm_task *task);
 /* Returns the number of copy threads. */

@@ -14,7 +14,7 @@
 
 /* From now on the calling thread may have memory in its hands. They must be empty before. */
 void sm_hands_fill(void);
-/* Reports that one piece of memory was freed or is back on a list. The next may already be in the hands. */
+/* Reports that one block of memory was freed or is back on a list. The next may already be in the hands. */
 void sm_hands_pass(void);
 /* Empties the calling thread's hands. passed: memory was freed or put back on a list. */
 void sm_hands_empty(bool passed);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 /* Each chunk is twice as large as the one before, up to LARGEST_CHUNK. The C library maps chunks of that size, so pages
- * without a taken cell stay untouched. ROOM_FOR_RECORD is for the C library's own record: the two fill whole pages. */
-enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, ROOM_FOR_RECORD = 64 };
+ * without a taken cell stay untouched. ROOM_FOR_MALLOC is for the C library's own header: the two fill whole pages. */
+enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, ROOM_FOR_MALLOC = 64 };
 
 /* Begins each chunk. */
 struct chunk {
@@ -30,7 +30,7 @@ static size_t get_cells_offset(const struct chunk *chunk)
 
 static size_t count_cells_in(const struct sm_cells *cells, const struct chunk *chunk)
 {
-    return (chunk->bytes - ROOM_FOR_RECORD - get_cells_offset(chunk)) / cells->cell;
+    return (chunk->bytes - ROOM_FOR_MALLOC - get_cells_offset(chunk)) / cells->cell;
 }
 
 static bool add_chunk(struct sm_cells *cells)
@@ -38,7 +38,7 @@ static bool add_chunk(struct sm_cells *cells)
     const struct chunk *const last = cells->chunks;
     const size_t twice = last ? last->bytes * 2 : FIRST_CHUNK;
     const size_t bytes = twice < LARGEST_CHUNK ? twice : LARGEST_CHUNK;
-    struct chunk *const chunk = calloc(1, bytes - ROOM_FOR_RECORD);
+    struct chunk *const chunk = calloc(1, bytes - ROOM_FOR_MALLOC);
     if (!chunk)
         return false;
     *chunk = (struct chunk){.next = cells->chunks, .bytes = bytes};
@@ -87,9 +87,9 @@ void sm_cells_trim(struct sm_cells *cells)
     cells->fresh_cells = 0;
 }
 
-/* ---- Batches ---- */
+/* ---- Bundles ---- */
 
-enum { BATCH = 32 };
+enum { BUNDLE = 32 };
 
 static void push_cell(const struct sm_slab *slab, void **list, void *cell)
 {
@@ -113,34 +113,34 @@ static void *pop_cell(const struct sm_slab *slab, void **list)
     return cell;
 }
 
-/* Gives each of the batch's cells back to the slab, which is locked. */
-static void dissolve_batch(struct sm_slab *slab, void *batch)
+/* Gives each of the bundle's cells back to the slab, which is locked. */
+static void dissolve_bundle(struct sm_slab *slab, void *bundle)
 {
     void *cell;
-    while ((cell = pop_cell(slab, &batch)) != NULL)
+    while ((cell = pop_cell(slab, &bundle)) != NULL)
         sm_cells_give(&slab->cells, cell);
 }
 
-/* Takes a batch of cells from the slab, which is locked. New cells leave in the order of their addresses. */
-static void *make_batch(struct sm_slab *slab)
+/* Takes a bundle of cells from the slab, which is locked. New cells leave in the order of their addresses. */
+static void *make_bundle(struct sm_slab *slab)
 {
-    void *cells[BATCH];
-    void *batch = NULL;
+    void *cells[BUNDLE];
+    void *bundle = NULL;
     int count = 0;
-    while (count < BATCH && (cells[count] = sm_cells_take(&slab->cells)) != NULL)
+    while (count < BUNDLE && (cells[count] = sm_cells_take(&slab->cells)) != NULL)
         count++;
     while (count > 0)
-        push_cell(slab, &batch, cells[--count]);
-    return batch;
+        push_cell(slab, &bundle, cells[--count]);
+    return bundle;
 }
 
-static void give_batch(struct sm_slab *slab, void *batch)
+static void give_bundle(struct sm_slab *slab, void *bundle)
 {
     sm_lock(&slab->lock);
-    if (slab->batch_count < SM_BATCHES)
-        slab->batches[slab->batch_count++] = batch;
+    if (slab->bundle_count < SM_BUNDLES)
+        slab->bundles[slab->bundle_count++] = bundle;
     else
-        dissolve_batch(slab, batch);
+        dissolve_bundle(slab, bundle);
     sm_unlock(&slab->lock);
 }
 
@@ -150,9 +150,9 @@ static void give_batch(struct sm_slab *slab, void *batch)
 static void *pop_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
 {
     if (!shelf->list) {
-        shelf->list = shelf->batch;
-        shelf->count = shelf->batch ? BATCH : 0;
-        shelf->batch = NULL;
+        shelf->list = shelf->bundle;
+        shelf->count = shelf->bundle ? BUNDLE : 0;
+        shelf->bundle = NULL;
     }
     void *const cell = pop_cell(slab, &shelf->list);
     shelf->count -= cell != NULL;
@@ -167,23 +167,23 @@ static void *take_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
     return cell;
 }
 
-/* Gives the shelf a batch. Returns false if there is none. Another thread of the shard may have restocked it
+/* Gives the shelf a bundle. Returns false if there is none. Another thread of the shard may have restocked it
  * meanwhile. */
 static bool restock_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
 {
     sm_lock(&slab->lock);
-    void *batch = slab->batch_count > 0 ? slab->batches[--slab->batch_count] : make_batch(slab);
+    void *bundle = slab->bundle_count > 0 ? slab->bundles[--slab->bundle_count] : make_bundle(slab);
     sm_unlock(&slab->lock);
-    if (!batch)
+    if (!bundle)
         return false;
     sm_lock_briefly(&shelf->lock);
-    if (!shelf->batch) {
-        shelf->batch = batch;
-        batch = NULL;
+    if (!shelf->bundle) {
+        shelf->bundle = bundle;
+        bundle = NULL;
     }
     sm_unlock_brief(&shelf->lock);
-    if (batch)
-        give_batch(slab, batch);
+    if (bundle)
+        give_bundle(slab, bundle);
     return true;
 }
 
@@ -216,46 +216,46 @@ void *sm_slab_take_list(struct sm_slab *slab, size_t count)
     return list;
 }
 
-/* Empties a full shelf into its batch. Returns the batch that was there. */
+/* Empties a full shelf into its bundle. Returns the bundle that was there. */
 static void *make_room(struct sm_shelf *shelf)
 {
-    void *const batch = shelf->batch;
-    shelf->batch = shelf->list;
+    void *const bundle = shelf->bundle;
+    shelf->bundle = shelf->list;
     shelf->list = NULL;
     shelf->count = 0;
-    return batch;
+    return bundle;
 }
 
 void sm_slab_give_list(struct sm_slab *slab, void *list)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
     while (list) {
-        void *batch = NULL;
+        void *bundle = NULL;
         sm_lock_briefly(&shelf->lock);
-        if (shelf->count == BATCH)
-            batch = make_room(shelf);
-        while (shelf->count < BATCH && list) {
+        if (shelf->count == BUNDLE)
+            bundle = make_room(shelf);
+        while (shelf->count < BUNDLE && list) {
             push_cell(slab, &shelf->list, pop_cell(slab, &list));
             shelf->count++;
         }
         sm_unlock_brief(&shelf->lock);
-        if (batch)
-            give_batch(slab, batch);
+        if (bundle)
+            give_bundle(slab, bundle);
     }
 }
 
 void sm_slab_give(struct sm_slab *slab, void *cell)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
-    void *batch = NULL;
+    void *bundle = NULL;
     sm_lock_briefly(&shelf->lock);
-    if (shelf->count == BATCH)
-        batch = make_room(shelf);
+    if (shelf->count == BUNDLE)
+        bundle = make_room(shelf);
     push_cell(slab, &shelf->list, cell);
     shelf->count++;
     sm_unlock_brief(&shelf->lock);
-    if (batch)
-        give_batch(slab, batch);
+    if (bundle)
+        give_bundle(slab, bundle);
 }
 
 void sm_slab_trim(struct sm_slab *slab)
@@ -263,18 +263,18 @@ void sm_slab_trim(struct sm_slab *slab)
     for (struct sm_shelf *shelf = slab->shelves; shelf < slab->shelves + SM_SHARDS; shelf++) {
         sm_lock_briefly(&shelf->lock);
         void *const list = shelf->list;
-        void *const batch = shelf->batch;
-        shelf->list = shelf->batch = NULL;
+        void *const bundle = shelf->bundle;
+        shelf->list = shelf->bundle = NULL;
         shelf->count = 0;
         sm_unlock_brief(&shelf->lock);
         sm_lock(&slab->lock);
-        dissolve_batch(slab, list);
-        dissolve_batch(slab, batch);
+        dissolve_bundle(slab, list);
+        dissolve_bundle(slab, bundle);
         sm_unlock(&slab->lock);
     }
     sm_lock(&slab->lock);
-    while (slab->batch_count > 0)
-        dissolve_batch(slab, slab->batches[--slab->batch_count]);
+    while (slab->bundle_count > 0)
+        dissolve_bundle(slab, slab->bundles[--slab->bundle_count]);
     sm_cells_trim(&slab->cells);
     sm_unlock(&slab->lock);
 }

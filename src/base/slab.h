@@ -31,32 +31,32 @@ void *sm_cells_take(struct sm_cells *cells);
 void sm_cells_give(struct sm_cells *cells, void *cell);
 void sm_cells_trim(struct sm_cells *cells);
 
-/* A batch is a list of cells. It moves between a shelf and the slab as a whole, in constant time whatever its length. A
- * slab has room for the batches of 131,072 cells. The cells of further ones are given back one by one, and are read one
- * by one when they are taken again. */
-enum { SM_BATCHES = 4096 };
+/* A bundle is a list of cells. It moves between a shelf and the slab as a whole, in constant time whatever its length.
+ * A slab has room for the bundles of 131,072 cells. The cells of further ones are given back one by one, and are read
+ * one by one when they are taken again. */
+enum { SM_BUNDLES = 4096 };
 
 /* A shard's stock of free cells. The slab counts them as taken. */
 struct sm_shelf {
     struct sm_lock lock; /* guards the rest */
     unsigned count;      /* at least the number of cells on the list */
     void *list;
-    void *batch; /* NULL: none */
+    void *bundle; /* NULL: none */
     char apart[SM_CACHE_LINE];
 };
 
 struct sm_slab {
-    struct sm_lock lock; /* guards the cells and the batches */
+    struct sm_lock lock; /* guards the cells and the bundles */
     struct sm_cells cells;
-    void **const batches; /* SM_BATCHES; counted as taken */
-    unsigned batch_count;
+    void **const bundles; /* SM_BUNDLES; counted as taken */
+    unsigned bundle_count;
     struct sm_shelf shelves[SM_SHARDS];
 };
 
 /* Of a slab at file scope. */
 #define SM_SLAB_INITIALIZER(type)                                                                                      \
     {                                                                                                                  \
-        .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type), .batches = (void *[SM_BATCHES]){NULL},       \
+        .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type), .bundles = (void *[SM_BUNDLES]){NULL},       \
         .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                                                  \
     }
 

@@ -33,12 +33,12 @@ struct sm_batch {
     void **to;
     const void **from;
     size_t *sizes;
-    size_t room; /* entries of each array; 0: the batch collects nothing */
+    size_t room; /* elements of each array; 0: the batch collects nothing */
     /* Pageable memory of any size is staged: the call holds the lock of an object in parts, and another transfer may
      * block. */
     bool stages_all;
     bool is_async; /* the transfers are those of a push or pull: the host need not wait for their end */
-    bool is_open; /* it may collect copies; set by sm_batch_begin() */
+    bool is_open;  /* it may collect copies; set by sm_batch_begin() */
     size_t count;
     enum sm_direction direction;
     /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). high 0: there is

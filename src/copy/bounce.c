@@ -16,11 +16,11 @@
 enum { MOST_IN_FLIGHT = 16 };
 enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
 
-/* The record of a buffer. It lies behind the bytes, in the buffer itself. */
+/* The struct of a buffer. It lies behind the bytes, in the buffer itself. */
 struct sm_bounce {
     void *data;
-    size_t bytes; /* of the buffer, with this record */
-    void *owner;  /* the pool's datum */
+    size_t bytes; /* of the buffer, with this struct */
+    void *block;  /* the pool's */
     struct sm_fence *fence;
     struct sm_bounce *next; /* the next buffer that was given back on the same stream */
     /* Valid in the first buffer on its stream: */
@@ -70,7 +70,7 @@ static void free_bounce_buffer(struct sm_bounce *bounce)
 {
     const size_t bytes = bounce->bytes;
     sm_fence_drop(bounce->fence);
-    sm_host_pool_free(bounce->data, bytes, bounce->owner);
+    sm_host_pool_free(bounce->data, bytes, bounce->block);
     count_bytes_out(bytes);
 }
 
@@ -196,7 +196,7 @@ static bool poll_or_wait_fences(const struct fence_set *fence_set, bool wait, st
     for (unsigned i = 0; i < fence_set->count; i++) {
         struct sm_fence *const fence = fence_set->fences[i];
         const synced_mem_status waited = wait ? sm_fence_wait(fence) : SYNCED_MEM_OK;
-        const bool ended = !sm_fence_pending(fence);
+        const bool ended = !sm_fence_poll(fence);
         any = any || ended;
         sm_fence_drop(fence);
         if (first && first->status == SYNCED_MEM_OK)
@@ -254,7 +254,7 @@ struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
         return NULL;
     }
     struct sm_bounce *const bounce = (struct sm_bounce *)(void *)((char *)memory.data + round_to_alignment(size));
-    *bounce = (struct sm_bounce){.data = memory.data, .bytes = bytes, .owner = memory.owner};
+    *bounce = (struct sm_bounce){.data = memory.data, .bytes = bytes, .block = memory.block};
     memcpy(bounce->data, source, size);
     return bounce;
 }

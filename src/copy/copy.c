@@ -1,4 +1,4 @@
-/* The records of copies. */
+/* The structs of copies. */
 #include "copy/copy.h"
 
 #include "copy/inflight.h"
@@ -15,7 +15,7 @@ struct sm_copy sm_no_copy = {.data = &nowhere};
 static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
 
 static_assert(offsetof(struct sm_copy, writes) + sizeof(unsigned) <= sizeof(struct sm_copy) - sizeof(void *),
-              "a free record keeps its count: the slab's link takes the last word");
+              "a free struct keeps its count: the slab's link takes the last word");
 
 /* Each thread takes several at a time. */
 unsigned sm_copy_first_given(void)
@@ -28,7 +28,7 @@ unsigned sm_copy_first_given(void)
     return next++ * SM_FIRST_GIVEN;
 }
 
-struct sm_copy *sm_copy_take_record(int device, synced_mem_source source)
+struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source)
 {
     struct sm_copy *const copy = sm_slab_take(&copies);
     if (!copy) {
@@ -44,7 +44,7 @@ struct sm_copy *sm_copy_take_record(int device, synced_mem_source source)
     return copy;
 }
 
-void sm_copy_give_record(struct sm_copy *copy)
+void sm_copy_struct_give(struct sm_copy *copy)
 {
     sm_inflight_forget(copy);
     sm_slab_give(&copies, copy);

@@ -2,12 +2,12 @@
  * One copy: memory in one place that can hold an object's contents. This file is about the memory, inflight.h about the
  * work on it. The words:
  *
- *    copy         a piece of memory and its record; an object has at most one a side
+ *    copy         memory in one place, and the work on it; an object has at most one a side
  *    source       the origin of the memory: the library, an allocator, or the caller
  *    shareable    memory that other processes use too; treated as memory of the caller's
  *    borrowed     memory of the caller's, which the library only hands back
  *    adopted      memory of the caller's, which a callback releases
- *    shared       one piece of memory that is both copies of its object: managed or mapped
+ *    shared       memory that is both copies of its object: managed or mapped
  *    retire       give up a copy; its memory is freed when the last work on it has ended
  *    reap         try the retired copies again
  *    cached       device memory of a retired copy, which the device cache keeps for reuse
@@ -33,15 +33,15 @@
 enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
 
 struct sm_copy {
-    /* The pointer that accessors return. The hot path of a stream may still read it in a free record. So nothing
-     * changes it before the record is in use again. */
+    /* The pointer that accessors return. The hot path of a stream may still read it in a free struct. So nothing
+     * changes it before the struct is in use again. */
     _Atomic(void *) data;
     void *base;   /* the allocation: base <= data, data + size of the object <= base + bytes */
     size_t bytes; /* of the allocation */
     union {
         synced_mem_release_callback callback; /* of adopted memory */
         const struct sm_allocator *allocator; /* of memory from an allocator */
-        void *owner;                          /* of page-locked memory: the pool's own datum, which it wants back */
+        void *block;                          /* of page-locked memory: the pool's, which wants it back */
         struct sm_copy *newer; /* of cached device memory: the one that was kept next; see device_cache.h */
     };
     union {
@@ -63,7 +63,7 @@ struct sm_copy {
     /* The internal stream of the untracked work, if all of that work is on one. */
     struct sm_stream *untracked_on;
     struct sm_copy *next; /* in the retired list, or in a bin of the device cache */
-    unsigned writes;      /* counts the writes that may have changed the contents; goes on when the record is reused */
+    unsigned writes;      /* counts the writes that may have changed the contents; goes on when the struct is reused */
     signed char device;   /* of device, managed and the library's page-locked memory; else -1 */
     unsigned char source : 4;    /* synced_mem_source */
     bool read_only : 1;          /* of memory of the caller's: the library never writes it */
@@ -128,10 +128,10 @@ static inline unsigned sm_copy_next_given(unsigned given)
     return given + 1 + sm_copy_is_first_given(given + 1);
 }
 
-/* Returns a record without memory, in which only the arguments are set. NULL: the system has no memory. */
-struct sm_copy *sm_copy_take_record(int device, synced_mem_source source);
-/* Gives back the record of a copy whose memory is gone. */
-void sm_copy_give_record(struct sm_copy *copy);
+/* Returns a struct without memory, in which only the arguments are set. NULL: the system has no memory. */
+struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source);
+/* Gives back the struct of a copy whose memory is gone. */
+void sm_copy_struct_give(struct sm_copy *copy);
 
 /* Obtains host memory of the library's own: page-locked for a device, or pageable if device is -1. With zeroed set its
  * contents are zeros. The caller owns *out; on failure it is unchanged. ERR_OUT_OF_HOST_MEMORY: there is too little. */
@@ -169,7 +169,7 @@ static inline bool sm_copy_is_of_user(const struct sm_copy *copy)
 }
 
 /* Makes a copy of memory of the caller's: borrowed if callback is NULL, else adopted. Calls no runtime. The caller owns
- * *out; on failure it is unchanged. ERR_OUT_OF_HOST_MEMORY: there is no memory for the record. */
+ * *out; on failure it is unchanged. ERR_OUT_OF_HOST_MEMORY: there is no memory for the struct. */
 synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
                                struct sm_copy **out);
 /* Does the same for memory that other processes use too. The callback is the library's: it may be called while another
@@ -185,11 +185,11 @@ void sm_copy_unwrap(struct sm_copy *copy);
  * nothing of the library's in flight. */
 void sm_copy_retire(struct sm_copy *copy);
 
-/* Gives the memory of a retired copy back if possible, with full hands (see retired.h and base/hands.h). May call
- * the caller's callback or allocator. Returns true if the memory is gone; only the record is left. Returns false if
- * work on it is pending, or for the reason in *status. Waits for no work, but to free device memory where there are
- * no pools. may_block: also memory that is to be unregistered, for which the runtime may wait for the device. *pending:
- * the copy's fence that was queried in vain, or NULL. */
+/* Gives the memory of a retired copy back if possible, with full hands (see retired.h and base/hands.h). May call the
+ * caller's callback or allocator. Returns true if the memory is gone; only the struct is left. Returns false if work on
+ * it is pending, or for the reason in *status. Waits for no work, but to free device memory where there are no pools.
+ * may_block: also memory that is to be unregistered, for which the runtime may wait for the device. *pending: the
+ * copy's fence that was queried in vain, or NULL. */
 bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_fence **pending,
                          synced_mem_status *status);
 
@@ -205,10 +205,10 @@ synced_mem_status sm_copy_order_streamless(const struct sm_copy *copy, struct sm
  * is entered. Errors: as above. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
 
-/* Frees pageable memory of the library's own on which nothing is in flight, and the copy's record. Does not block. */
+/* Frees pageable memory of the library's own on which nothing is in flight, and the copy's struct. Does not block. */
 void sm_copy_free_pageable(struct sm_copy *copy);
 
-/* Gives up a copy's record and leaves its memory allocated for ever. */
+/* Gives up a copy's struct and leaves its memory allocated for ever. */
 void sm_copy_quarantine(struct sm_copy *copy);
 
 /* Tries to dispose of the retired copies, and gives back bounce buffers. No lock may be held. Passes over copies that
@@ -224,7 +224,7 @@ void sm_copy_reap_passing_by(bool may_block);
  * first failure. */
 synced_mem_status sm_copy_free_cached(int device);
 
-/* Returns the memory of unused records to the system. */
+/* Returns the memory of unused structs to the system. */
 void sm_copy_trim(void);
 
 #endif

@@ -47,7 +47,7 @@ static struct sm_copy **find_bins_of_size(struct cache *on, size_t bytes)
 }
 
 /* Streams have consecutive numbers, so up to NUMBERED streams that became known one after another share no bin. A
- * stream's number stays the same while a copy refers to its record. */
+ * stream's number stays the same while a copy refers to its struct. */
 static struct sm_copy **find_bin_of_stream(struct cache *on, size_t bytes, const struct sm_stream *stream)
 {
     struct sm_copy **const bins = find_bins_of_size(on, bytes);

@@ -23,7 +23,7 @@ static bool is_copy_idle(struct sm_copy *copy, const struct sm_fence **pending, 
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
     struct sm_fence *fence;
     while ((fence = sm_inflight_blocker(copy, true)) != NULL)
-        if (sm_fence_pending(fence)) {
+        if (sm_fence_poll(fence)) {
             *pending = fence;
             return false;
         }
@@ -39,7 +39,7 @@ static void quarantine_memory(struct sm_copy *copy)
 void sm_copy_quarantine(struct sm_copy *copy)
 {
     quarantine_memory(copy);
-    sm_copy_give_record(copy);
+    sm_copy_struct_give(copy);
 }
 
 /* Gives the memory back to its allocator. All work on memory of a lost device has ended. */
@@ -91,7 +91,7 @@ void sm_copy_free_pageable(struct sm_copy *copy)
 {
     sm_hands_fill();
     free_pageable_memory(copy);
-    sm_copy_give_record(copy);
+    sm_copy_struct_give(copy);
     sm_hands_empty(true);
 }
 
@@ -178,10 +178,10 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_f
         *status = sm_free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
-        sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->owner);
+        sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->block);
         break;
     case SYNCED_MEM_SOURCE_MAPPED:
-        sm_host_pool_free(copy->base, copy->bytes, copy->owner);
+        sm_host_pool_free(copy->base, copy->bytes, copy->block);
         break;
     case SYNCED_MEM_SOURCE_MANAGED:
         sm_managed_pool_free(copy->device, copy->base, copy->bytes);

@@ -9,7 +9,7 @@
 synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **internal);
 
 /* Frees the library's own device memory behind all work in flight on it. Blocks only where there are no pools. The
- * record stays the caller's. On failure the memory stays, but memory of a lost device is gone. */
+ * struct stays the caller's. On failure the memory stays, but memory of a lost device is gone. */
 synced_mem_status sm_free_device(struct sm_copy *copy);
 
 #endif

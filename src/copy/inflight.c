@@ -186,7 +186,7 @@ synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, stru
 
 static bool is_stream_behind(const struct sm_stream *stream, struct sm_fence *fence)
 {
-    return !fence || fence->stream == stream->serial || !sm_fence_pending(fence);
+    return !fence || fence->stream == stream->serial || !sm_fence_poll(fence);
 }
 
 /* The stream that may write has waited for covered work. */
@@ -204,9 +204,9 @@ struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy)
 
 bool sm_inflight_is_idle(const struct sm_copy *copy)
 {
-    bool idle = !copy->writer && !sm_fence_pending(copy->write) && !sm_fence_pending(copy->writer_fence);
+    bool idle = !copy->writer && !sm_fence_poll(copy->write) && !sm_fence_poll(copy->writer_fence);
     for (const struct sm_use *use = copy->reads; use && idle; use = use->next)
-        idle = !sm_use_is_open(use) && !sm_fence_pending(use->fence);
+        idle = !sm_use_is_open(use) && !sm_fence_poll(use->fence);
     return idle;
 }
 
@@ -304,7 +304,7 @@ static void poll_uses(struct sm_copy *copy, struct sm_use *list)
             use->by = sm_ended_use;
         }
         if (!sm_use_is_by_stream(use))
-            (void)sm_fence_pending(use->fence);
+            (void)sm_fence_poll(use->fence);
     }
     sm_inflight_prune(copy);
 }
@@ -317,7 +317,7 @@ static unsigned count_uses(const struct sm_use *list)
     return count;
 }
 
-/* Rare work is not inlined, so that an entry without it saves few registers. */
+/* Rare work is not inlined, so that a call without it saves few registers. */
 static __attribute__((noinline)) void poll_long_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
 {
     if (reads >= MANY_USES)
@@ -497,7 +497,7 @@ void sm_inflight_reopen(struct sm_copy *copy)
 void sm_inflight_poll_write(const struct sm_copy *copy)
 {
     if (!copy->writer && copy->writer_fence)
-        (void)sm_fence_pending(copy->writer_fence);
+        (void)sm_fence_poll(copy->writer_fence);
     if (copy->write)
-        (void)sm_fence_pending(copy->write);
+        (void)sm_fence_poll(copy->write);
 }

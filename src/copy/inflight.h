@@ -1,5 +1,5 @@
 /*
- * The work in flight on a copy: the fences an access waits for, and the entries that new work makes. The words:
+ * The work in flight on a copy: the fences an access waits for, and how new work is entered. The words:
  *
  *    write            the library's last transfer, fill or allocation that writes the memory, as a fence
  *    read             a transfer of the library's from the memory, with its fence
@@ -126,24 +126,24 @@ void sm_inflight_arrives(struct sm_copy *copy, struct sm_fence *fence);
 /* Returns whether the work that wrote the contents of a shared copy is lost with the device. */
 bool sm_inflight_is_lost(const struct sm_copy *copy);
 
-/* Returns a record for one more reader, which the caller gives back or hands in; NULL: no memory. */
+/* Returns a use for one more reader, which the caller gives back or hands in; NULL: no memory. */
 struct sm_use *sm_inflight_reserve(void);
-/* Returns count such records for sm_inflight_read(), linked by next, or fewer if there is no memory. That records no
+/* Returns count such uses for sm_inflight_read(), linked by next, or fewer if there is no memory. That records no
  * failure. */
 struct sm_use *sm_inflight_reserve_many(size_t count);
-/* Gives back a record that was not handed in. Ignores NULL. */
+/* Gives back a use that was not handed in. Ignores NULL. */
 void sm_inflight_unreserve(struct sm_use *use);
-/* Gives back the records of a list that were not handed in. */
+/* Gives back the uses of a list that were not handed in. */
 void sm_inflight_unreserve_many(struct sm_use *list);
-/* Gives back a record that was handed in, with its holds. */
+/* Gives back a use that was handed in, with its holds. */
 void sm_use_free(struct sm_use *use);
 /* Does the same for a list of uses that have fences and are by no stream. */
 void sm_uses_free(struct sm_use *list);
-/* Frees the memory of unused records. */
+/* Frees the memory of free uses. */
 void sm_inflight_trim(void);
 
 /* Enters a transfer from the copy as a read. Takes over the reservation and the caller's hold on the fence. Adds the
- * records of earlier transfers on the stream to a list for sm_uses_free(). */
+ * structs of earlier transfers on the stream to a list for sm_uses_free(). */
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier);
 
 /* Enters that the stream has the pointer from now on, to read or to write. All work that it has to come after must be

@@ -20,10 +20,10 @@
 
 enum { PAGE = 4096 };
 
-/* Returns the record of new memory. */
-static struct sm_copy *take_record(int device, synced_mem_source source)
+/* Returns the struct of new memory. */
+static struct sm_copy *take_struct(int device, synced_mem_source source)
 {
-    struct sm_copy *const copy = sm_copy_take_record(device, source);
+    struct sm_copy *const copy = sm_copy_struct_take(device, source);
     if (copy)
         copy->given = sm_copy_first_given();
     return copy;
@@ -53,7 +53,7 @@ static void trace_allocation(const struct sm_copy *copy, const char *from)
 synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
 {
     const bool pinned = device >= 0;
-    struct sm_copy *const copy = take_record(device, pinned ? SYNCED_MEM_SOURCE_PINNED : SYNCED_MEM_SOURCE_PAGEABLE);
+    struct sm_copy *const copy = take_struct(device, pinned ? SYNCED_MEM_SOURCE_PINNED : SYNCED_MEM_SOURCE_PAGEABLE);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     synced_mem_status status = SYNCED_MEM_OK;
@@ -64,7 +64,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
         struct sm_pinned memory = {.data = NULL};
         status = sm_host_pool_alloc(device, sm_guard_room(bytes), &memory);
         base = memory.data;
-        copy->owner = memory.owner;
+        copy->block = memory.block;
         from = memory.fresh ? "runtime" : "pool";
     } else {
         base = sm_host_memory_alloc(bytes, alignment < PAGE ? alignment : PAGE, zeroed);
@@ -72,7 +72,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
             status = sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for %zu bytes", bytes);
     }
     if (status != SYNCED_MEM_OK) {
-        sm_copy_give_record(copy);
+        sm_copy_struct_give(copy);
         return sm_refusal_note(status, -1, bytes);
     }
     set_allocation(copy, base, bytes, alignment);
@@ -88,12 +88,12 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
 
 static synced_mem_status obtain_fresh_copy(const struct sm_stream *stream, size_t bytes, struct sm_copy **out)
 {
-    struct sm_copy *const copy = take_record(stream->device, SYNCED_MEM_SOURCE_DEVICE);
+    struct sm_copy *const copy = take_struct(stream->device, SYNCED_MEM_SOURCE_DEVICE);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const synced_mem_status status = sm_device_alloc(stream->device, bytes, stream->handle, &copy->base);
     if (status != SYNCED_MEM_OK) {
-        sm_copy_give_record(copy);
+        sm_copy_struct_give(copy);
         return sm_refusal_note(status, stream->device, bytes);
     }
     *out = copy;
@@ -142,14 +142,14 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
 {
     const struct sm_request request = {
         .size = size > 0 ? size : 1, .alignment = alignment, .device = device, .stream = stream};
-    struct sm_copy *const copy = take_record(device, SYNCED_MEM_SOURCE_ALLOCATOR);
+    struct sm_copy *const copy = take_struct(device, SYNCED_MEM_SOURCE_ALLOCATOR);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     void *data;
     bool pinned = false;
     const synced_mem_status status = sm_allocator_take(allocator, &request, &data, &pinned);
     if (status != SYNCED_MEM_OK) {
-        sm_copy_give_record(copy);
+        sm_copy_struct_give(copy);
         return sm_refusal_note(status, sm_allocator_is_of_host(allocator) ? -1 : device, request.size);
     }
     set_allocation(copy, data, request.size, 1);
@@ -167,16 +167,16 @@ static synced_mem_status alloc_mapped_memory(int device, size_t bytes, struct sm
     SM_TRY(sm_host_pool_alloc(device, bytes, &memory));
     synced_mem_status status = sm_device_check_mapped(device, memory.data);
     if (status != SYNCED_MEM_OK)
-        sm_host_pool_free(memory.data, bytes, memory.owner);
+        sm_host_pool_free(memory.data, bytes, memory.block);
     *out = memory.data;
-    copy->owner = memory.owner;
+    copy->block = memory.block;
     return status;
 }
 
 synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int device, bool managed, bool zeroed,
                                         struct sm_copy **out)
 {
-    struct sm_copy *const copy = take_record(device, managed ? SYNCED_MEM_SOURCE_MANAGED : SYNCED_MEM_SOURCE_MAPPED);
+    struct sm_copy *const copy = take_struct(device, managed ? SYNCED_MEM_SOURCE_MANAGED : SYNCED_MEM_SOURCE_MAPPED);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const size_t bytes = compute_allocation_size(size, alignment, SM_DEVICE_ALIGNMENT);
@@ -184,7 +184,7 @@ synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int devic
     const synced_mem_status status =
         managed ? sm_managed_pool_alloc(device, bytes, &base) : alloc_mapped_memory(device, bytes, copy, &base);
     if (status != SYNCED_MEM_OK) {
-        sm_copy_give_record(copy);
+        sm_copy_struct_give(copy);
         return sm_refusal_note(status, managed ? device : -1, bytes);
     }
     set_allocation(copy, base, bytes, alignment);
@@ -199,7 +199,7 @@ synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int devic
 static synced_mem_status wrap_memory(void *data, size_t size, int device, synced_mem_source source,
                                      synced_mem_release_callback callback, void *user, struct sm_copy **out)
 {
-    struct sm_copy *const copy = take_record(device, source);
+    struct sm_copy *const copy = take_struct(device, source);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     set_allocation(copy, data, size, 1);
@@ -227,5 +227,5 @@ void sm_copy_unwrap(struct sm_copy *copy)
     if (!copy)
         return;
     sm_unpin(copy);
-    sm_copy_give_record(copy);
+    sm_copy_struct_give(copy);
 }

@@ -8,7 +8,7 @@
 /* Gathered uses are compared with so many that were gathered before. */
 enum { MOST_COMPARED_USES = 8 };
 
-/* Returns a record of the same use; NULL: the system has no memory. */
+/* Returns a copy of the use; NULL: the system has no memory. */
 static struct sm_use *clone_use(struct sm_stream *by, struct sm_fence *fence)
 {
     struct sm_use *const use = sm_inflight_reserve();
@@ -47,25 +47,25 @@ static void copy_work(struct sm_copy *to, const struct sm_copy *from)
     to->given = from->given;
 }
 
-struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t size)
+struct sm_copy *sm_part_make(const struct sm_copy *whole, size_t offset, size_t size)
 {
-    struct sm_copy *const part = sm_copy_take_record(owner->device, (synced_mem_source)owner->source);
+    struct sm_copy *const part = sm_copy_struct_take(whole->device, (synced_mem_source)whole->source);
     if (!part)
         return NULL;
     part->is_part = true;
-    part->read_only = owner->read_only;
-    part->base = (char *)sm_copy_data(owner) + offset;
+    part->read_only = whole->read_only;
+    part->base = (char *)sm_copy_data(whole) + offset;
     part->bytes = size;
-    sm_part_take_pin(part, owner);
+    sm_part_take_pin(part, whole);
     atomic_store_explicit(&part->data, part->base, memory_order_relaxed);
-    copy_work(part, owner);
+    copy_work(part, whole);
     if (part->write)
         sm_fence_hold(part->write);
     if (part->writer)
         sm_stream_hold(part->writer);
     if (part->writer_fence)
         sm_fence_hold(part->writer_fence);
-    if (clone_uses(&part->reads, owner->reads) && clone_uses(&part->covered, owner->covered))
+    if (clone_uses(&part->reads, whole->reads) && clone_uses(&part->covered, whole->covered))
         return part;
     sm_part_give(part);
     return NULL;
@@ -107,15 +107,15 @@ static void poll_fences(const struct sm_use *uses)
 {
     for (; uses; uses = uses->next)
         if (uses->fence)
-            (void)sm_fence_pending(uses->fence);
+            (void)sm_fence_poll(uses->fence);
 }
 
 void sm_part_poll(struct sm_copy *part)
 {
     if (part->write)
-        (void)sm_fence_pending(part->write);
+        (void)sm_fence_poll(part->write);
     if (part->writer_fence)
-        (void)sm_fence_pending(part->writer_fence);
+        (void)sm_fence_poll(part->writer_fence);
     poll_fences(part->reads);
     poll_fences(part->covered);
     sm_inflight_prune(part);
@@ -179,12 +179,12 @@ void sm_part_absorb(struct sm_copy *part, struct sm_copy *other)
 }
 
 /* A part that is made later inherits the count of calls that gave out the pointer. So the count never falls. */
-void sm_part_return(struct sm_copy *owner, const struct sm_copy *part)
+void sm_part_return(struct sm_copy *whole, const struct sm_copy *part)
 {
-    owner->streamless = owner->streamless || part->streamless;
-    owner->given = get_larger(owner->given, part->given);
-    owner->writes = get_larger(owner->writes, part->writes);
-    owner->arrivals += part->arrivals;
+    whole->streamless = whole->streamless || part->streamless;
+    whole->given = get_larger(whole->given, part->given);
+    whole->writes = get_larger(whole->writes, part->writes);
+    whole->arrivals += part->arrivals;
 }
 
 void sm_part_give(struct sm_copy *part)
@@ -192,12 +192,12 @@ void sm_part_give(struct sm_copy *part)
     if (!part)
         return;
     sm_guard_forget(part);
-    sm_copy_give_record(part);
+    sm_copy_struct_give(part);
 }
 
-void sm_part_take_over(struct sm_copy *part, struct sm_copy *owner)
+void sm_part_take_over(struct sm_copy *part, struct sm_copy *whole)
 {
-    struct sm_use **link = &owner->reads;
+    struct sm_use **link = &whole->reads;
     while (*link) {
         struct sm_use *const use = *link;
         if (use->by || !sm_fence_is_open(use->fence)) {
@@ -208,8 +208,8 @@ void sm_part_take_over(struct sm_copy *part, struct sm_copy *owner)
         use->next = part->covered;
         part->covered = use;
     }
-    if (owner->untracked)
-        sm_inflight_untrack(part, (enum sm_untracked)owner->untracked, owner->untracked_on);
+    if (whole->untracked)
+        sm_inflight_untrack(part, (enum sm_untracked)whole->untracked, whole->untracked_on);
 }
 
 void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
@@ -256,33 +256,33 @@ static bool gather_uses(struct sm_use **list, const struct sm_use *uses)
     return done;
 }
 
-void sm_part_share_reads(struct sm_copy *part, const struct sm_copy *owner)
+void sm_part_share_reads(struct sm_copy *part, const struct sm_copy *whole)
 {
-    for (const struct sm_use *use = owner->reads; use; use = use->next)
+    for (const struct sm_use *use = whole->reads; use; use = use->next)
         if (!use->by && sm_fence_is_open(use->fence))
             (void)gather_use(&part->reads, NULL, use->fence);
 }
 
 /* Nobody needs the contents any more. So writes count as uses, which whoever frees the memory waits for. */
-synced_mem_status sm_part_gather(struct sm_copy *owner, const struct sm_copy *part)
+synced_mem_status sm_part_gather(struct sm_copy *whole, const struct sm_copy *part)
 {
-    bool done = !part->write || gather_use(&owner->reads, NULL, part->write);
+    bool done = !part->write || gather_use(&whole->reads, NULL, part->write);
     if (done && part->writer)
-        done = gather_use(&owner->reads, part->writer, part->writer_fence);
+        done = gather_use(&whole->reads, part->writer, part->writer_fence);
     else if (done && part->writer_fence)
-        done = gather_use(&owner->reads, sm_ended_use, part->writer_fence);
+        done = gather_use(&whole->reads, sm_ended_use, part->writer_fence);
     if (done)
-        done = gather_uses(&owner->reads, part->reads) && gather_uses(&owner->covered, part->covered);
+        done = gather_uses(&whole->reads, part->reads) && gather_uses(&whole->covered, part->covered);
     if (part->untracked)
-        sm_inflight_untrack(owner, (enum sm_untracked)part->untracked, part->untracked_on);
-    owner->streamless = owner->streamless || part->streamless;
-    owner->writes += part->writes;
+        sm_inflight_untrack(whole, (enum sm_untracked)part->untracked, part->untracked_on);
+    whole->streamless = whole->streamless || part->streamless;
+    whole->writes += part->writes;
     return done ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
-void sm_part_take_pin(struct sm_copy *part, const struct sm_copy *owner)
+void sm_part_take_pin(struct sm_copy *part, const struct sm_copy *whole)
 {
-    part->pinned = owner->pinned;
-    part->pin_known = owner->pin_known;
-    part->pin_partial = owner->pin_partial;
+    part->pinned = whole->pinned;
+    part->pin_known = whole->pin_known;
+    part->pin_partial = whole->pin_partial;
 }

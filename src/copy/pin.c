@@ -210,7 +210,7 @@ static synced_mem_status register_memory(struct sm_copy *copy, int device)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status unregister_pieces(struct sm_registration *registration)
+static synced_mem_status unregister_extents(struct sm_registration *registration)
 {
     return sm_device_host_unregister(registration->device, registration->data, registration->bytes,
                                      &registration->locked);
@@ -220,8 +220,8 @@ static synced_mem_status unregister_pieces(struct sm_registration *registration)
 static void unregister_memory(struct sm_registration *registration)
 {
     const struct sm_detail first = sm_detail_get();
-    if (unregister_pieces(registration) != SYNCED_MEM_OK)
-        (void)unregister_pieces(registration);
+    if (unregister_extents(registration) != SYNCED_MEM_OK)
+        (void)unregister_extents(registration);
     sm_detail_set(&first);
     sm_lock(&registrations.lock);
     remove_registration(registration);

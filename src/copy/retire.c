@@ -29,7 +29,7 @@ static void retire_copies(struct sm_copy *copy, struct sm_outcome *first)
         const struct sm_fence *pending;
         synced_mem_status status = SYNCED_MEM_OK;
         if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, true, &pending, &status))
-            sm_copy_give_record(copy);
+            sm_copy_struct_give(copy);
         else
             sm_retired_add(copy);
         if (first && first->status == SYNCED_MEM_OK)

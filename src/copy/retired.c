@@ -137,7 +137,7 @@ static struct sm_copy *begin_pass(struct pass *pass)
     return copy;
 }
 
-/* Puts the copy back, or gives its record back if its memory is gone, and picks the next one. A callback may have
+/* Puts the copy back, or gives its struct back if its memory is gone, and picks the next one. A callback may have
  * forked, and this may be the child. Then the list is another one. */
 static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, bool gone)
 {
@@ -151,7 +151,7 @@ static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, b
         copy->in_hand = false;
     sm_unlock(&retired.lock);
     if (gone)
-        sm_copy_give_record(copy);
+        sm_copy_struct_give(copy);
     return following;
 }
 

@@ -86,7 +86,7 @@ static void free_staging_buffer(const struct job *job, struct buffer *buffer)
     if (buffer->stray)
         sm_count_up(SM_COUNT_quarantined, 1);
     else if (buffer->data)
-        sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.owner);
+        sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.block);
 }
 
 /* Waits until the device is done with the buffer. If that cannot be known, the buffer is stray. */
@@ -372,7 +372,7 @@ void sm_staged_cancel(struct sm_fence *arrival)
     if (!arrival || !arrival->work || arrival->work->finish != finish_work)
         return;
     struct job *const job = get_job_of_work(arrival->work);
-    if (sm_staged_goes_on() || !end_unbegun_job(job))
+    if (sm_staged_has_threads() || !end_unbegun_job(job))
         return;
     if (!job->up)
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
@@ -391,7 +391,7 @@ bool sm_is_staged(const struct sm_copy *host, size_t size, bool up)
     return host->pin_partial || host->is_part || size >= (up ? sm_staging_least_push() : sm_staging_minimum());
 }
 
-bool sm_staged_goes_on(void)
+bool sm_staged_has_threads(void)
 {
     return sm_copy_threads_count() > 0;
 }

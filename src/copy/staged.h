@@ -23,7 +23,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
                                   struct sm_fence *after);
 
 /* Returns whether there are copy threads, so that a transfer makes progress though nobody waits for it. */
-bool sm_staged_goes_on(void);
+bool sm_staged_has_threads(void);
 
 /* Ends a transfer that no thread has begun, unless there are copy threads. Nothing is moved then. arrival: the target's
  * fence, which stays held. The head must not count on it. Ignores fences of other work, and NULL. */

@@ -16,7 +16,7 @@ synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence *
     return waited;
 }
 
-static void record_write(struct sm_copy *to, struct sm_fence *fence)
+static void enter_write(struct sm_copy *to, struct sm_fence *fence)
 {
     sm_inflight_written(to, fence);
     to->arriving = fence != NULL;
@@ -45,8 +45,9 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
-/* Rare work is not inlined, so that a transfer that a batch collects saves few registers. */
-static __attribute__((noinline)) synced_mem_status queue_traced_transfer(const struct sm_transfer *transfer,
+/* Queues a transfer that no batch collects. Rare work is not inlined, so that a transfer that a batch collects saves
+ * few registers. */
+static __attribute__((noinline)) synced_mem_status queue_single_transfer(const struct sm_transfer *transfer,
                                                                          const struct sm_stream *stream)
 {
     const struct sm_trace_moved moved = {.direction = transfer->direction,
@@ -71,7 +72,7 @@ static synced_mem_status queue_or_collect_transfer(struct sm_transfer *transfer,
                                                        .memory = transfer->memory,
                                                        .of_user = sm_copy_is_of_user(transfer->to)});
     transfer->batch = NULL;
-    return queue_traced_transfer(transfer, stream);
+    return queue_single_transfer(transfer, stream);
 }
 
 /* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read
@@ -158,7 +159,7 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     return SYNCED_MEM_OK;
 }
 
-/* The earlier work that entered transfers replace: the records of reads, and holds on the fence of writes. Most targets
+/* The earlier work that entered transfers replace: the structs of reads, and holds on the fence of writes. Most targets
  * of a call have the same fence, which is then dropped once. */
 struct replaced {
     struct sm_use *reads;
@@ -190,7 +191,7 @@ static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence,
     }
     replaced->writes++;
     to->write = NULL;
-    record_write(to, fence);
+    enter_write(to, fence);
 }
 
 static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
@@ -233,10 +234,10 @@ synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size
     synced_mem_status status = sm_transfer_order(to, stream);
     if (status == SYNCED_MEM_OK && end > begin)
         status = sm_device_fill(stream->device, (char *)sm_copy_data(to) + begin, value, end - begin, stream->handle);
-    return status == SYNCED_MEM_OK ? sm_transfer_none(to, stream) : status;
+    return status == SYNCED_MEM_OK ? sm_transfer_enter_write(to, stream) : status;
 }
 
-synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream)
+synced_mem_status sm_transfer_enter_write(struct sm_copy *to, struct sm_stream *stream)
 {
     struct sm_fence *fence;
     bool untracked;
@@ -244,6 +245,6 @@ synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream)
     if (untracked)
         sm_inflight_untrack(to, SM_UNTRACKED_WRITE, stream);
     if (status == SYNCED_MEM_OK)
-        record_write(to, fence);
+        enter_write(to, fence);
     return status;
 }

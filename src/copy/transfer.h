@@ -70,6 +70,6 @@ synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size
 
 /* Makes the work queued on the stream, such as the allocation of a device copy, its write. An access waits for it until
  * the memory is usable. Otherwise as sm_transfer_enter(). */
-synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream);
+synced_mem_status sm_transfer_enter_write(struct sm_copy *to, struct sm_stream *stream);
 
 #endif

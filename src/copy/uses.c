@@ -1,4 +1,4 @@
-/* The memory for records of uses. */
+/* The memory for structs of uses. */
 #include "copy/inflight.h"
 
 #include "base/slab.h"

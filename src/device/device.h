@@ -205,8 +205,8 @@ synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int 
 /* ---- Work on a stream ---- */
 
 /* Queue a copy or a fill on the stream. They return once it is queued, or later. Pageable memory may be read or written
- * before the call returns, and until the copy is done. Page-locked memory may have been registered in pieces. If a part
- * is refused, the parts queued before it are done when the call returns. */
+ * before the call returns, and until the copy is done. Page-locked memory may have been registered in extents. If a
+ * part is refused, the parts queued before it are done when the call returns. */
 synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);

@@ -20,7 +20,7 @@ enum { BUCKETS = 256, KNOWN_FLAGS = SYNCED_MEM_ALLOCATOR_PINNED };
 static struct {
     struct sm_lock lock;
     struct sm_allocator *buckets[BUCKETS];
-} records = {.lock = SM_LOCK_INITIALIZER};
+} allocators = {.lock = SM_LOCK_INITIALIZER};
 
 static _Atomic(const struct sm_allocator *) of_all[SM_SIDES];
 
@@ -44,40 +44,40 @@ static synced_mem_status check_table(const synced_mem_allocator *table, enum sm_
     return SYNCED_MEM_OK;
 }
 
-static bool has_equal_table(const struct sm_allocator *record, const synced_mem_allocator *table, enum sm_side side)
+static bool has_equal_table(const struct sm_allocator *allocator, const synced_mem_allocator *table, enum sm_side side)
 {
-    return record->side == side && record->table.alloc == table->alloc && record->table.free == table->free &&
-           record->table.user == table->user && record->table.flags == table->flags;
+    return allocator->side == side && allocator->table.alloc == table->alloc && allocator->table.free == table->free &&
+           allocator->table.user == table->user && allocator->table.flags == table->flags;
 }
 
-/* Returns the record of an equal table, or a new one. NULL: no memory. The records are locked. The hash is of the user
- * pointer, since many tables differ in that only. */
-static struct sm_allocator *find_or_make_record(const synced_mem_allocator *table, enum sm_side side)
+/* Returns the allocator of an equal table, or a new one. NULL: no memory. The allocators are locked. The hash is of the
+ * user pointer, since many tables differ in that only. */
+static struct sm_allocator *find_or_make_allocator(const synced_mem_allocator *table, enum sm_side side)
 {
-    struct sm_allocator **const bucket = &records.buckets[((uintptr_t)table->user >> 4) % BUCKETS];
-    struct sm_allocator *record = *bucket;
-    while (record && !has_equal_table(record, table, side))
-        record = record->next;
-    if (record)
-        return record;
-    record = calloc(1, sizeof *record);
-    if (!record)
+    struct sm_allocator **const bucket = &allocators.buckets[((uintptr_t)table->user >> 4) % BUCKETS];
+    struct sm_allocator *allocator = *bucket;
+    while (allocator && !has_equal_table(allocator, table, side))
+        allocator = allocator->next;
+    if (allocator)
+        return allocator;
+    allocator = calloc(1, sizeof *allocator);
+    if (!allocator)
         return NULL;
-    *record = (struct sm_allocator){.table = *table, .side = side, .next = *bucket};
-    *bucket = record;
-    return record;
+    *allocator = (struct sm_allocator){.table = *table, .side = side, .next = *bucket};
+    *bucket = allocator;
+    return allocator;
 }
 
-synced_mem_status sm_allocator_record(const synced_mem_allocator *table, enum sm_side side,
-                                      const struct sm_allocator **out)
+synced_mem_status sm_allocator_find(const synced_mem_allocator *table, enum sm_side side,
+                                    const struct sm_allocator **out)
 {
     *out = NULL;
     if (!table)
         return SYNCED_MEM_OK;
     SM_TRY(check_table(table, side));
-    sm_lock(&records.lock);
-    *out = find_or_make_record(table, side);
-    sm_unlock(&records.lock);
+    sm_lock(&allocators.lock);
+    *out = find_or_make_allocator(table, side);
+    sm_unlock(&allocators.lock);
     return *out ? SYNCED_MEM_OK
                 : sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an allocator's record");
 }
@@ -86,9 +86,9 @@ synced_mem_status sm_allocator_set_for_all(const synced_mem_allocator *cpu, cons
 {
     const struct sm_allocator *host = NULL;
     const struct sm_allocator *device = NULL;
-    synced_mem_status status = sm_allocator_record(cpu, SM_CPU, &host);
+    synced_mem_status status = sm_allocator_find(cpu, SM_CPU, &host);
     if (status == SYNCED_MEM_OK)
-        status = sm_allocator_record(gpu, SM_GPU, &device);
+        status = sm_allocator_find(gpu, SM_GPU, &device);
     if (status != SYNCED_MEM_OK)
         return status;
     atomic_store_explicit(&of_all[SM_CPU], host, memory_order_release);
@@ -109,14 +109,14 @@ bool sm_allocator_is_of_host(const struct sm_allocator *allocator)
 void sm_allocator_shutdown(void)
 {
     (void)sm_allocator_set_for_all(NULL, NULL);
-    sm_lock(&records.lock);
+    sm_lock(&allocators.lock);
     for (int i = 0; i < BUCKETS; i++)
-        while (records.buckets[i]) {
-            struct sm_allocator *const first = records.buckets[i];
-            records.buckets[i] = first->next;
+        while (allocators.buckets[i]) {
+            struct sm_allocator *const first = allocators.buckets[i];
+            allocators.buckets[i] = first->next;
             free(first);
         }
-    sm_unlock(&records.lock);
+    sm_unlock(&allocators.lock);
 }
 
 /* ---- Calls ---- */

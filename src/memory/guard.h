@@ -31,7 +31,7 @@ enum sm_protection { SM_PROTECT_NOTHING, SM_PROTECT_WRITES, SM_PROTECT_ALL };
 
 /* A range of host memory that may be protected. */
 struct sm_guarded {
-    const void *key; /* the owner of the range, which has no other */
+    const void *key; /* stands for the range, which has no other */
     const void *base;
     size_t bytes;
     const void *data; /* for the message: the pointer that the program got, its size and the object's name */

@@ -1,6 +1,6 @@
 /*
- * Pages that several guards share: the pieces of one object's memory, which is the library's own. Such a page is
- * protected as much as all of its guards want, and only if they have all of its bytes. The functions run with the
+ * Pages that several guards share: those of the parts of one object's memory, which is the library's own. Such a page
+ * is protected as much as all of its guards want, and only if they have all of its bytes. The functions run with the
  * guards' lock held.
  */
 #ifndef SM_GUARD_EDGES_H

@@ -13,7 +13,7 @@ enum { MOST_KEPT = 64, MOST_KEPT_BYTES = 1 << 30 };
 /* Eight sizes to each power of two: at most an eighth is wasted, and no two blocks share a page. */
 enum { SMALLEST_STEP = 4096, STEPS = 8 };
 
-/* A kept block. Its record is not in the memory itself: access by the host would move the pages there. */
+/* A kept block. Its struct is not in the memory itself: access by the host would move the pages there. */
 struct block {
     void *data;
     size_t bytes;

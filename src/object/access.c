@@ -378,7 +378,7 @@ static synced_mem_status poll_transfers_on(const struct sm_copy *copy, struct sm
 {
     struct sm_fence *fence;
     while (copy && !*pending && (fence = find_transfer(copy)) != NULL) {
-        *pending = sm_fence_pending(fence);
+        *pending = sm_fence_poll(fence);
         if (!*pending && sm_fence_state(fence) == SM_FENCE_LOST)
             return sm_waits_add(lost, fence);
     }
@@ -395,7 +395,7 @@ static synced_mem_status poll_arrival(const struct sm_record *record, enum sm_si
         return SYNCED_MEM_OK;
     const struct sm_copy *const copy = sm_copy_of(record, side);
     struct sm_fence *const fence = copy->write ? copy->write : sm_inflight_arrival(copy);
-    *arrived = !fence || !sm_fence_pending(fence);
+    *arrived = !fence || !sm_fence_poll(fence);
     return *arrived ? sm_waits_add(lost, sm_inflight_lost(copy)) : SYNCED_MEM_OK;
 }
 

@@ -238,13 +238,13 @@ static synced_mem_status find_work(struct sm_transaction *transaction, synced_me
 static synced_mem_status wait_for_own_work(struct sm_transaction *transaction, synced_mem_status *lost)
 {
     synced_mem_status status;
-    bool goes_on;
+    bool tries_again;
     do {
         status = find_work(transaction, lost);
-        goes_on = sm_wait_again(transaction, &status) || transaction->over;
-        if (goes_on && status != SYNCED_MEM_OK)
+        tries_again = sm_wait_again(transaction, &status) || transaction->over;
+        if (tries_again && status != SYNCED_MEM_OK)
             *lost = status;
-    } while (goes_on);
+    } while (tries_again);
     return status;
 }
 

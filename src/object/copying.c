@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 /* A record of the pairs, and its state when the round began. */
-struct named_record {
+struct noted_record {
     struct sm_record *record;
     struct sm_before before;
 };
@@ -26,7 +26,7 @@ struct call {
     struct sm_pair_list list;
     struct sm_round round;
     struct sm_range *names;       /* of the caller's objects; room */
-    struct named_record *records; /* of the pairs, each once, ordered by address */
+    struct noted_record *records; /* of the pairs, each once, ordered by address */
     size_t record_count;
     struct sm_transfers transfers; /* queued on the caller's stream, at most one for each pair */
     struct sm_range *ranges;       /* room */
@@ -37,7 +37,7 @@ struct call {
 /* The memory that the call needs for each pair. */
 struct row {
     struct sm_transfers_row row;
-    struct named_record records[2];
+    struct noted_record records[2];
     struct sm_range ranges[SM_RANGES_OF_PAIR];
 };
 
@@ -65,8 +65,8 @@ static synced_mem_status make_room(struct call *call, size_t pairs)
 
 static int compare_records(const void *a, const void *b)
 {
-    const uintptr_t first = (uintptr_t)((const struct named_record *)a)->record;
-    const uintptr_t second = (uintptr_t)((const struct named_record *)b)->record;
+    const uintptr_t first = (uintptr_t)((const struct noted_record *)a)->record;
+    const uintptr_t second = (uintptr_t)((const struct noted_record *)b)->record;
     return (first > second) - (first < second);
 }
 
@@ -74,7 +74,7 @@ static int compare_records(const void *a, const void *b)
 static void begin_records(struct call *call)
 {
     const size_t listed = 2 * call->list.length;
-    struct named_record *const list = call->records;
+    struct noted_record *const list = call->records;
     size_t count = 0;
     for (size_t i = 0; i < call->list.length; i++) {
         list[2 * i].record = call->list.pairs[i].to;
@@ -86,7 +86,7 @@ static void begin_records(struct call *call)
         if (count > 0 && record == list[count - 1].record)
             continue;
         sm_drop_lost(record);
-        list[count++] = (struct named_record){.record = record, .before = sm_state_of(record)};
+        list[count++] = (struct noted_record){.record = record, .before = sm_state_of(record)};
     }
     call->record_count = count;
 }
@@ -162,7 +162,7 @@ static synced_mem_status check_and_list(struct call *call)
     SM_TRY(check_sizes(call));
     SM_TRY(sm_check_names(call->list.to, call->list.from, call->list.count, call->names, &call->round.failed));
     SM_TRY(sm_pair_list_fill(&call->list));
-    call->common.unlocked = sm_owners_have_parts(&call->round.owners);
+    call->common.unlocked = sm_roots_have_parts(&call->round.roots);
     call->common.by_host = &call->by_host;
     call->by_host.room = call->list.length;
     SM_TRY(make_room(call, call->list.length));
@@ -326,23 +326,23 @@ static synced_mem_status run_round(struct call *call)
 /* ---- All ---- */
 
 /* The memory that the call needs for each of the caller's pairs before anything is locked. */
-struct names {
+struct given_pair {
     struct sm_range ranges[2];
-    struct synced_mem *owners[2];
+    struct synced_mem *roots[2];
 };
 
-static synced_mem_status run_rounds(struct call *call, struct names *names)
+static synced_mem_status run_rounds(struct call *call, struct given_pair *pairs)
 {
-    struct sm_owners *const owners = &call->round.owners;
+    struct sm_roots *const roots = &call->round.roots;
     const size_t count = call->list.count;
     synced_mem_status status;
-    call->names = (struct sm_range *)(void *)names;
-    owners->list = (struct synced_mem **)(void *)(call->names + 2 * count);
+    call->names = (struct sm_range *)(void *)pairs;
+    roots->list = (struct synced_mem **)(void *)(call->names + 2 * count);
     for (size_t i = 0; i < count; i++) {
-        owners->list[2 * i] = sm_root(call->list.to[i]);
-        owners->list[2 * i + 1] = sm_root(call->list.from[i]);
+        roots->list[2 * i] = sm_root(call->list.to[i]);
+        roots->list[2 * i + 1] = sm_root(call->list.from[i]);
     }
-    sm_owners_sort(owners, 2 * count);
+    sm_roots_sort(roots, 2 * count);
     do
         status = run_round(call);
     while (status == SYNCED_MEM_OK && !is_complete(call));
@@ -355,17 +355,17 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
                                    enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
     struct row one;
-    struct names of_one;
+    struct given_pair of_one;
     struct call call = {.handle = handle, .common.side = side, .list = {.to = to, .from = from, .count = count}};
     if (count == 0)
         return SYNCED_MEM_OK;
     lay_out(&call, &one, 1);
-    struct names *const names = count > 1 ? calloc(count, sizeof *names) : NULL;
-    if (count > 1 && !names)
+    struct given_pair *const pairs = count > 1 ? calloc(count, sizeof *pairs) : NULL;
+    if (count > 1 && !pairs)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
-    const synced_mem_status status = run_rounds(&call, names ? names : &of_one);
+    const synced_mem_status status = run_rounds(&call, pairs ? pairs : &of_one);
     *failed = call.round.failed || count > 1 ? call.round.failed : to[0];
-    free(names);
+    free(pairs);
     return status;
 }
 

@@ -137,7 +137,7 @@ static synced_mem_status keep_fresh_copy(struct sm_record *record, struct sm_str
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
     if (status != SYNCED_MEM_OK && copy && !copy->untracked) {
         const struct sm_detail first = sm_detail_get();
-        (void)sm_transfer_none(copy, stream);
+        (void)sm_transfer_enter_write(copy, stream);
         sm_detail_set(&first);
     }
     return status;
@@ -151,8 +151,8 @@ static synced_mem_status settle_and_wait(struct sm_copy *copy, bool conflicting,
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
-synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
-                                        struct sm_waits *waits, bool *staged)
+synced_mem_status sm_find_unpooled_move_wait(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
+                                             struct sm_waits *waits, bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(record, sm_other(side));
     struct sm_copy *const to = sm_copy_of(record, side);
@@ -301,7 +301,7 @@ static synced_mem_status make_memory(struct sm_record *record, enum sm_side side
     if (status != SYNCED_MEM_OK || !fresh ||
         (stream->kind != SM_STREAM_INTERNAL && !sm_is_divided(sm_owner_of(record))))
         return status;
-    return sm_transfer_none(sm_copy_of(record, SM_GPU), stream);
+    return sm_transfer_enter_write(sm_copy_of(record, SM_GPU), stream);
 }
 
 /* Picks the internal stream for a fill of a record's device copy. */

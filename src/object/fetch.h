@@ -20,9 +20,9 @@ synced_mem_status sm_make_usable(struct sm_record *record, enum sm_side side);
  * sm_unified_obtain(). */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
-/* The part of sm_find_move_wait() for host memory that is not the library's own page-locked memory. */
-synced_mem_status sm_find_any_move_wait(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
-                                        struct sm_waits *waits, bool *staged);
+/* The part of sm_find_move_wait() for host memory that is not from the pool of page-locked memory. */
+synced_mem_status sm_find_unpooled_move_wait(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
+                                             struct sm_waits *waits, bool *staged);
 
 /* Finds what the host waits for before the transfer of the contents to the side can be queued. batch: as of
  * sm_queue_move(). *staged: the transfer will be staged; false if the host copy has no memory yet. Blocks as
@@ -43,7 +43,7 @@ static inline synced_mem_status sm_find_move_wait(struct sm_record *record, enum
     if (is_shared)
         return SYNCED_MEM_OK;
     if (!host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
-        return sm_find_any_move_wait(record, side, batch, waits, staged);
+        return sm_find_unpooled_move_wait(record, side, batch, waits, staged);
     return sm_waits_add_for(waits, sm_inflight_queueing(to, true), SM_UNTIL_QUEUED);
 }
 

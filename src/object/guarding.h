@@ -1,6 +1,6 @@
 /*
- * Debug mode: protects a host copy that its owner may not touch. The protection follows from the head, and is set when
- * the object's lock is released:
+ * Debug mode: protects a host copy that the program may not touch. The protection follows from the head, and is set
+ * when the object's lock is released:
  *
  *    the host copy is stale    no access: each pointer to it has expired
  *    SYNCED                    no writes: pointers of mutable accesses have expired

@@ -52,7 +52,8 @@ static inline synced_mem_status mention(struct sm_mentions *mentions, struct sm_
     return SYNCED_MEM_OK;
 }
 
-static bool has_something_to_move(synced_mem_head_kind head, enum sm_side side)
+/* Returns whether a transfer of an object with this head to the side is allowed, though there may be nothing to do. */
+static bool is_movable(synced_mem_head_kind head, enum sm_side side)
 {
     return head == SYNCED_MEM_SYNCED || head == SYNCED_MEM_MIXED || (unsigned)head == sm_bit(sm_other(side));
 }
@@ -89,14 +90,14 @@ static synced_mem_status list_range(struct sm_mentions *mentions, struct sm_piec
     return SYNCED_MEM_OK;
 }
 
-/* Returns whether the heads are those of an object that has something to move, whatever other pieces it has. */
-static bool has_surely_something_to_move(const struct sm_heads *heads, enum sm_side side)
+/* Returns whether the heads are those of an object that is movable, whatever other pieces it has. */
+static bool is_surely_movable(const struct sm_heads *heads, enum sm_side side)
 {
     return heads->any && !(heads->all & sm_bit(side));
 }
 
 /* Adds the heads of pieces that were visited before, for other objects of the call. They need not be visited again if
- * all pieces of the object have the other side valid: then it has something to move, or is SYNCED. */
+ * all pieces of the object have the other side valid: then it is movable. */
 static void add_visited_heads(const struct sm_visited *visited, struct sm_piece *first, size_t end, enum sm_side side,
                               struct sm_heads *heads)
 {
@@ -104,7 +105,7 @@ static void add_visited_heads(const struct sm_visited *visited, struct sm_piece 
         sm_add_head(heads, visited->heads.all);
         return;
     }
-    for (struct sm_piece *each = first; each && each->offset < end && !has_surely_something_to_move(heads, side);
+    for (struct sm_piece *each = first; each && each->offset < end && !is_surely_movable(heads, side);
          each = each->after)
         sm_add_head(heads, sm_head(&each->record));
 }
@@ -200,7 +201,7 @@ static synced_mem_status list_all_records(struct sm_mentions *mentions, struct s
     for (size_t i = 0; i < count; i++) {
         synced_mem_head_kind head;
         SM_TRY(list_records_of(mentions, mems[i], side, &head));
-        if (mentions->refused < count || has_something_to_move(head, side))
+        if (mentions->refused < count || is_movable(head, side))
             continue;
         mentions->refused = i;
         mentions->refused_head = head;
@@ -268,20 +269,20 @@ void sm_mentions_remove_repeated(struct sm_mentions *mentions)
 
 /* ---- Around a wait ---- */
 
-void sm_mentions_keep(struct sm_mentions *mentions)
+void sm_mentions_hold(struct sm_mentions *mentions)
 {
     for (size_t i = 0; i < mentions->count; i++) {
         struct sm_mention *const each = &mentions->list[i];
         each->before = sm_state_of(each->record);
         each->size = sm_size_of(each->record);
-        sm_keep_record(each->record);
+        sm_hold_record(each->record);
     }
 }
 
-void sm_mentions_release(const struct sm_mentions *mentions)
+void sm_mentions_drop(const struct sm_mentions *mentions)
 {
     for (size_t i = 0; i < mentions->count; i++)
-        sm_release_kept(mentions->list[i].record);
+        sm_drop_held_record(mentions->list[i].record);
 }
 
 static size_t get_end(const struct sm_mention *mention)

@@ -1,7 +1,7 @@
 /*
  * The records that a push or pull of several objects concerns. An object in many pieces has few of them: a piece is
  * left out if its contents need no transfer, and no write of them is open or in flight. A piece is mentioned once, an
- * undivided object each time that the caller lists it. All functions need the owners' locks.
+ * undivided object each time that the caller lists it. All functions need the roots' locks.
  */
 #ifndef SM_MENTIONS_H
 #define SM_MENTIONS_H
@@ -17,7 +17,7 @@ struct sm_mention {
     bool ready;                /* it moves, has two copies, its transfer is not staged, and the host need not wait */
     bool moves;                /* the call moves its contents */
     unsigned writes;           /* writes to the device copy when the head was set */
-    /* Of a record that is kept while nothing is locked: the state before the call changed the head, and the size, as
+    /* Of a record that is held while nothing is locked: the state before the call changed the head, and the size, as
      * views may cut the record. */
     struct sm_before before;
     size_t size;
@@ -38,7 +38,7 @@ struct sm_mentions {
     struct sm_visited visited; /* by the objects before */
     bool has_pieces;           /* one of the records is a piece */
     struct sm_mention *given;  /* the caller's memory, which the list uses first */
-    size_t refused;            /* the index of the first object that has nothing to move; the number of objects: none */
+    size_t refused;            /* the index of the first object that is not movable; the number of objects: none */
     synced_mem_head_kind refused_head;
 };
 
@@ -53,13 +53,13 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
 void sm_mentions_remove_repeated(struct sm_mentions *mentions);
 void sm_mentions_end(struct sm_mentions *mentions);
 
-/* Fails because the first object that was refused has nothing to move to the side. */
+/* Fails because the head of the first object that was refused allows no transfer to the side. */
 synced_mem_status sm_mentions_refuse(const struct sm_mentions *mentions, enum sm_side side);
 
-/* Keeps the records before all locks are released, and notes the state and the size of each. */
-void sm_mentions_keep(struct sm_mentions *mentions);
-/* Ends that, with no lock held. */
-void sm_mentions_release(const struct sm_mentions *mentions);
+/* Holds the records before all locks are released, and notes the state and the size of each. */
+void sm_mentions_hold(struct sm_mentions *mentions);
+/* Drops them, with no lock held. */
+void sm_mentions_drop(const struct sm_mentions *mentions);
 /* Views may cut such a record while nothing is locked. Returns the next record of its bytes; NULL: there is none. The
  * first one is the mentioned record itself, or the first piece of an object that was divided. */
 struct sm_record *sm_mention_next(const struct sm_mention *mention, const struct sm_record *record);

@@ -1,5 +1,5 @@
 /*
- * The object: up to two copies of one piece of contents, and the head. The words:
+ * The object: up to two copies of the same contents, and the head. The words:
  *
  *    side          the host (CPU) or the device (GPU); the object has one slot for a copy on each
  *    head          the sides that hold the contents: none, one, or both (SYNCED)
@@ -102,7 +102,7 @@ struct sm_division {
     struct sm_piece *hint;          /* the piece that was found last */
     struct sm_concerned *concerned; /* NULL: no push or pull of the root has made the lists */
     unsigned loose;                 /* how many of the other pieces have no holders */
-    unsigned kept;                  /* how often calls keep pieces, see piece.h */
+    unsigned held;                  /* how often calls hold pieces, see piece.h */
     unsigned given;                 /* the latest count of the root's copies, see sm_count_given() */
 };
 

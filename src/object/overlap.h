@@ -23,9 +23,9 @@ enum { SM_RANGES_OF_PAIR = 3 };
 synced_mem_status sm_check_names(struct synced_mem *const *to, struct synced_mem *const *from, size_t count,
                                  struct sm_range *ranges, struct synced_mem **failed);
 
-/* Checks that no pair writes memory of another object in the call, as the caller may give one piece of memory to
- * several objects. Needs the locks of all objects. ranges: room for SM_RANGES_OF_PAIR of each pair. *failed: an object
- * that is written. ERR_INVALID_ARGUMENT. */
+/* Checks that no pair writes memory of another object in the call, as the caller may give the same memory to several
+ * objects. Needs the locks of all objects. ranges: room for SM_RANGES_OF_PAIR of each pair. *failed: an object that is
+ * written. ERR_INVALID_ARGUMENT. */
 synced_mem_status sm_check_overlaps(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
                                     struct sm_range *ranges, struct synced_mem **failed);
 

@@ -180,7 +180,7 @@ void sm_pair_keep_fresh(const struct sm_pairs *pairs, struct sm_pair *pair)
     struct sm_copy *const target = sm_copy_of(pair->to, pairs->side);
     if (pair->fresh && !target->untracked) {
         const struct sm_detail first = sm_detail_get();
-        (void)sm_transfer_none(target, pair->fresh);
+        (void)sm_transfer_enter_write(target, pair->fresh);
         sm_detail_set(&first);
     }
     pair->fresh = NULL;
@@ -315,8 +315,8 @@ static void begin_pair(const struct sm_pairs *pairs, struct sm_pair *pair, const
 {
     const unsigned before = sm_head(pair->to);
     const unsigned rest = before & ~sm_bits_of(pair->to, pairs->side);
-    pair->kept = rest == SYNCED_MEM_UNINITIALIZED && before != SYNCED_MEM_UNINITIALIZED;
-    if (pair->kept)
+    pair->counted = rest == SYNCED_MEM_UNINITIALIZED && before != SYNCED_MEM_UNINITIALIZED;
+    if (pair->counted)
         sm_count_given(pair->to, pairs->side); /* a call that fails meanwhile must not take the head back */
     else
         sm_set_head(pair->to, rest);
@@ -359,7 +359,7 @@ static void leave_target(const struct sm_pair *pair)
 static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
 {
     struct sm_record *const to = pair->to;
-    if (status != SYNCED_MEM_OK && pair->kept)
+    if (status != SYNCED_MEM_OK && pair->counted)
         drop_untouched_contents(pairs, pair);
     if (status != SYNCED_MEM_OK)
         return;
@@ -370,7 +370,7 @@ static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_
         sm_count_given(to, pairs->side);
         pair->target->arriving = pair->target->write == pair->arrival;
     }
-    pair->done = as_left || pair->kept;
+    pair->done = as_left || pair->counted;
 }
 
 void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)

@@ -40,7 +40,7 @@ struct sm_pair {
     unsigned target_writes;
     unsigned target_given;
     unsigned head; /* of to after the begin */
-    bool kept;     /* this head counts on the arriving contents */
+    bool counted;  /* this head counts on the arriving contents */
 };
 
 /* The part that all pairs of a call have in common. */

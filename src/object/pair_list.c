@@ -15,7 +15,7 @@ static synced_mem_status cut_object(struct synced_mem *object, size_t end)
     struct synced_mem *const root = sm_root(object);
     if (!sm_is_divided(root))
         SM_TRY(sm_divide(root));
-    return sm_cut_at(root, sm_object_begin(object) + end); /* the record is kept below, before anything is joined */
+    return sm_cut_at(root, sm_object_begin(object) + end); /* the record is held below, before anything is joined */
 }
 
 /* Cuts the target where a record of the source ends. */
@@ -91,8 +91,8 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
                 pairs->source_data = before->source_data + (offset - before->offset);
                 pairs->reads_gpu = before->reads_gpu;
             }
-            sm_keep_record(target);
-            sm_keep_record(source);
+            sm_hold_record(target);
+            sm_hold_record(source);
             offset += sm_size_of(target);
             pairs++;
         }
@@ -101,8 +101,8 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
 
 static void release_pair(const struct sm_pair *pair)
 {
-    sm_release_record(pair->to);
-    sm_release_record(pair->from);
+    sm_drop_record(pair->to);
+    sm_drop_record(pair->from);
 }
 
 synced_mem_status sm_pair_list_fill(struct sm_pair_list *list)
@@ -128,8 +128,8 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list)
 void sm_pair_list_end(struct sm_pair_list *list)
 {
     for (size_t i = 0; i < list->length; i++) {
-        sm_release_kept(list->pairs[i].to);
-        sm_release_kept(list->pairs[i].from);
+        sm_drop_held_record(list->pairs[i].to);
+        sm_drop_held_record(list->pairs[i].from);
     }
     free(list->block);
 }

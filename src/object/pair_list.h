@@ -1,6 +1,6 @@
 /*
  * The pairs of one call. The caller's pairs are objects and views, which may be in parts. The list cuts each
- * target at the borders of its source, so that each pair of the list has one record on each side. It keeps these
+ * target at the borders of its source, so that each pair of the list has one record on each side. It holds these
  * records (object/piece.h) until sm_pair_list_end(). Other calls may cut them further while nothing is locked. So a
  * call lists the pairs again each time it has taken the locks. All functions need the locks, unless stated otherwise.
  */

@@ -400,51 +400,51 @@ void sm_drop_border(struct sm_piece *piece)
     (void)join_if_alike(piece->before, piece);
 }
 
-void sm_keep_record(struct sm_record *record)
+void sm_hold_record(struct sm_record *record)
 {
     if (record->kind != SM_PIECE)
         return;
     struct sm_piece *const piece = sm_piece_of(record);
     add_holder(piece);
     piece->root->record.holders++;
-    sm_division_of(piece->root)->kept++;
+    sm_division_of(piece->root)->held++;
 }
 
-/* ---- Waiting for kept records ---- */
+/* ---- Waiting for held records ---- */
 
 static atomic_uint waiting;
 static struct sm_events released;
 
 bool sm_has_views(const struct synced_mem *root)
 {
-    return sm_is_divided(root) && root->record.holders > sm_division_of(root)->kept;
+    return sm_is_divided(root) && root->record.holders > sm_division_of(root)->held;
 }
 
-bool sm_has_kept_records(const struct synced_mem *root)
+bool sm_has_held_records(const struct synced_mem *root)
 {
-    return sm_division_of(root)->kept > 0;
+    return sm_division_of(root)->held > 0;
 }
 
-unsigned sm_kept_begin(void)
+unsigned sm_drops_begin(void)
 {
     atomic_fetch_add(&waiting, 1);
     return sm_events_seen(&released);
 }
 
-void sm_kept_wait(unsigned seen)
+void sm_drops_wait(unsigned seen)
 {
     sm_events_wait(&released, seen);
     atomic_fetch_sub(&waiting, 1);
 }
 
-void sm_release_record(struct sm_record *record)
+void sm_drop_record(struct sm_record *record)
 {
     if (record->kind != SM_PIECE)
         return;
     struct sm_piece *const piece = sm_piece_of(record);
     piece->root->record.holders--;
     remove_holder(piece);
-    if (--sm_division_of(piece->root)->kept == 0 && atomic_load(&waiting) > 0)
+    if (--sm_division_of(piece->root)->held == 0 && atomic_load(&waiting) > 0)
         sm_events_add(&released);
     (void)join_if_alike(piece->before, piece);
 }

@@ -5,7 +5,8 @@
  *    divide       give a root its first piece, which has all bytes and takes over the root's head and work in flight
  *    cut          make one piece two. The record of the left one stays; both inherit what is in flight
  *    join         make two neighbours one again. The record of the left one stays
- *    hold         count on the border where a piece begins: it is not joined to the left
+ *    hold         count on the border where a piece begins: it is not joined to the left. A view holds its borders, and
+ *                 a call holds the pieces that it uses before and after a wait
  *    undivide     make a root without views whole again
  *
  * A piece that begins where a view begins is held, so it is the view's first piece as long as the view exists.
@@ -13,7 +14,7 @@
  * released, if their heads and their work in flight are alike.
  *
  * The pieces are in a list, ordered by offset. More than a few are also in a search tree (piece_tree.h). All functions
- * need the root's lock. None blocks, but for sm_kept_wait().
+ * need the root's lock. None blocks, but for sm_drops_wait().
  */
 #ifndef SM_PIECE_H
 #define SM_PIECE_H
@@ -35,21 +36,21 @@ synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset, struct 
  * first piece: no effect. */
 void sm_drop_border(struct sm_piece *piece);
 
-/* Keeps a record, and its root divided, until sm_release_record(). It may become smaller. No effect on a record that is
- * no piece. */
-void sm_keep_record(struct sm_record *record);
-void sm_release_record(struct sm_record *record);
+/* Holds a record, and its root divided, until sm_drop_record(). It may become smaller. No effect on a record that is no
+ * piece. */
+void sm_hold_record(struct sm_record *record);
+void sm_drop_record(struct sm_record *record);
 
 /* Returns whether a root has views that have bytes. */
 bool sm_has_views(const struct synced_mem *root);
-/* Returns whether calls keep pieces of a divided root. */
-bool sm_has_kept_records(const struct synced_mem *root);
+/* Returns whether calls hold pieces of a divided root. */
+bool sm_has_held_records(const struct synced_mem *root);
 
-/* Wait until a root without kept records is possible: sm_kept_begin() with the lock held, then sm_kept_wait() without.
- * The second blocks until a call has released the last piece that it kept, of any root. The caller reads the root's
- * state again. */
-unsigned sm_kept_begin(void);
-void sm_kept_wait(unsigned seen);
+/* Wait until a root without held records is possible: sm_drops_begin() with the lock held, then sm_drops_wait()
+ * without. The second blocks until a call has dropped the last piece that it held, of any root. The caller reads the
+ * root's state again. */
+unsigned sm_drops_begin(void);
+void sm_drops_wait(unsigned seen);
 
 /* Returns the piece of a divided root that has the byte at the offset. */
 struct sm_piece *sm_find_piece(struct synced_mem *root, size_t offset);
@@ -58,7 +59,7 @@ struct sm_piece *sm_find_piece(struct synced_mem *root, size_t offset);
 void sm_join_records(struct synced_mem *mem);
 
 /* Gives a piece a copy on the side, which is a part of the root's, unless it has one. The root must have memory there.
- * ERR_OUT_OF_HOST_MEMORY: there is no memory for the record. */
+ * ERR_OUT_OF_HOST_MEMORY: there is no memory for the struct. */
 synced_mem_status sm_attach_part(struct sm_piece *piece, enum sm_side side);
 
 /* ---- Replacing the root's memory ---- */
@@ -74,7 +75,7 @@ void sm_drop_pieces(struct synced_mem *root);
 void sm_drop_parts(const struct synced_mem *root, enum sm_side side);
 
 /* Makes a part of new memory for each piece, linked by next. The caller owns the list. ERR_OUT_OF_HOST_MEMORY: there is
- * no memory for the records, and no list. */
+ * no memory for the structs, and no list. */
 synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy **list);
 /* Puts the list from sm_make_parts() into the pieces, which have no copies on the side. The root has not been unlocked
  * since. */
@@ -86,7 +87,7 @@ void sm_give_parts(struct sm_copy *list);
  * With the lock held. */
 bool sm_pieces_are_valid(const struct synced_mem *root);
 
-/* Frees the memory of unused records, and of the trees' unused nodes. */
+/* Frees the memory of unused structs, and of the trees' unused nodes. */
 void sm_pieces_trim(void);
 
 #endif

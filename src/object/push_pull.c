@@ -30,9 +30,9 @@ struct call {
     struct sm_transfers transfers;
     void *block;                   /* the memory of the transfers if the caller's has too little room; else NULL */
     const struct sm_fence *polled; /* the fence that was polled last; never read */
-    bool has_parts;                /* one of the owners is divided */
-    bool keeps;                    /* the records are kept while nothing is locked */
-    bool goes_on;                  /* staged pulls go on by themselves after the call */
+    bool has_parts;                /* one of the roots is divided */
+    bool holds;                    /* the records are held while nothing is locked */
+    bool arrives_alone;            /* of a pull: the contents arrive though the call does not wait for them */
 };
 
 static bool is_pull(const struct call *call)
@@ -59,10 +59,10 @@ static synced_mem_status list_records(struct call *call)
     struct sm_mentions *const mentions = &call->mentions;
     struct sm_transfers *const transfers = &call->transfers;
     SM_TRY(sm_mentions_list(mentions, call->mems, call->count, call->side));
-    if (call->round.owners.count < call->count) /* only objects of one owner have records in common */
+    if (call->round.roots.count < call->count) /* only objects of one root have records in common */
         sm_mentions_remove_repeated(mentions);
-    call->has_parts = sm_owners_have_parts(&call->round.owners);
-    transfers->batch.stages_all = call->round.owners.count > 1 && call->has_parts;
+    call->has_parts = sm_roots_have_parts(&call->round.roots);
+    transfers->batch.stages_all = call->round.roots.count > 1 && call->has_parts;
     if (mentions->count <= transfers->room)
         return SYNCED_MEM_OK;
     void *const block = calloc(mentions->count, sizeof(struct sm_transfers_row));
@@ -92,14 +92,14 @@ static void set_head(const struct call *call, struct sm_mention *mention)
 {
     const enum sm_side side = call->side;
     struct sm_record *const record = mention->record;
-    if (call->goes_on)
+    if (call->arrives_alone)
         sm_close_write(record);
     if (!mention->moves)
         return;
     if (is_pull(call) && sm_shared_copy(record))
         sm_unified_arrive(sm_shared_copy(record), NULL);
     sm_count_given(record, side);
-    if (call->keeps) {
+    if (call->holds) {
         mention->writes = sm_copy_of(record, SM_GPU)->writes;
         mention->before.given[side] = sm_copy_of(record, side)->given;
     }
@@ -121,25 +121,25 @@ static void leave_record(const struct call *call, struct sm_mention *mention, sy
 /* Records that are counted on later must stay, though nothing is locked. */
 static void end_round(struct call *call, synced_mem_status status)
 {
-    const struct sm_owners *const owners = &call->round.owners;
-    call->keeps = call->round.waits.count > 0 || call->transfers.staged > 0;
-    if (call->keeps)
-        sm_mentions_keep(&call->mentions);
+    const struct sm_roots *const roots = &call->round.roots;
+    call->holds = call->round.waits.count > 0 || call->transfers.staged > 0;
+    if (call->holds)
+        sm_mentions_hold(&call->mentions);
     for (struct sm_mention *each = call->mentions.list; each < get_end_of_list(call); each++)
         leave_record(call, each, status);
     for (size_t i = 0; call->has_parts && i < call->count; i++)
         if (sm_is_divided(call->mems[i]))
             sm_publish_joined(call->mems[i]);
-    for (size_t i = 0; call->has_parts && i < owners->count; i++)
-        assert(sm_object_is_valid(call->count == 1 ? call->mems[0] : owners->list[i]));
+    for (size_t i = 0; call->has_parts && i < roots->count; i++)
+        assert(sm_object_is_valid(call->count == 1 ? call->mems[0] : roots->list[i]));
     sm_round_end(&call->round);
 }
 
-static void release_records(struct call *call)
+static void drop_records(struct call *call)
 {
-    if (call->keeps)
-        sm_mentions_release(&call->mentions);
-    call->keeps = false;
+    if (call->holds)
+        sm_mentions_drop(&call->mentions);
+    call->holds = false;
 }
 
 /* ---- One record ---- */
@@ -167,7 +167,7 @@ static synced_mem_status follow_record(struct call *call, struct sm_record *reco
 {
     struct sm_copy *const copy = sm_copy_of(record, call->side);
     if (record->kind == SM_PIECE && copy->write && copy->write != call->polled)
-        (void)sm_fence_pending(copy->write);
+        (void)sm_fence_poll(copy->write);
     call->polled = copy->write;
     if (sm_is_internal(call->stream))
         return SYNCED_MEM_OK;
@@ -269,12 +269,13 @@ static synced_mem_status move_all_records(struct call *call)
         call->round.failed = NULL; /* it may be because of any of the objects */
         return status;
     }
-    call->goes_on = is_pull(call) && (call->transfers.staged == 0 || sm_staged_goes_on());
+    call->arrives_alone = is_pull(call) && (call->transfers.staged == 0 || sm_staged_has_threads());
     return SYNCED_MEM_OK;
 }
 
-/* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another thread's push may still be queueing.
- * The move of a single record finds its own wait before it queues anything, but not if both sides use one copy. */
+/* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another
+ * thread's push may still be queueing. The move of a single record finds its own wait before it queues anything, but
+ * not if both sides use one copy. */
 static synced_mem_status find_record_wait(struct call *call, struct sm_mention *mention)
 {
     const enum sm_side side = call->side;
@@ -327,9 +328,9 @@ static void leave_again(const struct call *call, const struct sm_mention *mentio
     sm_publish(record);
 }
 
-/* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
+/* Visits each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
  * has settled, each by the result of its own transfer. */
-static void reenter_records(const struct call *call, synced_mem_status status)
+static void revisit_records(const struct call *call, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
     for (const struct sm_mention *mention = call->mentions.list; mention < get_end_of_list(call); mention++) {
@@ -366,24 +367,24 @@ static synced_mem_status run_rounds(struct call *call)
             return status;
         status = sm_round_wait(&call->round, call->side, status);
         if (waits && status != SYNCED_MEM_OK)
-            reenter_records(call, status);
+            revisit_records(call, status);
         if (status != SYNCED_MEM_OK)
             return waits ? status : reopen_objects(call, status);
         sm_transfers_drop_staged(&call->transfers, true); /* without copy threads nobody would work on them */
-        release_records(call);
+        drop_records(call);
         sm_stream_drop(call->stream);
         call->stream = NULL;
     }
 }
 
-/* Makes the stream come after the staged pushes. If nothing else goes on with staged pulls, the host waits for them. */
+/* Makes the stream come after the staged pushes. Without copy threads the host waits for staged pulls. */
 static synced_mem_status follow_staged_transfers(struct call *call, synced_mem_status status)
 {
-    const bool follows = status == SYNCED_MEM_OK && call->transfers.staged > 0 && !call->goes_on;
+    const bool follows = status == SYNCED_MEM_OK && call->transfers.staged > 0 && !call->arrives_alone;
     if (follows) {
         status = sm_transfers_follow(&call->transfers, is_pull(call) ? NULL : call->stream);
         if (status != SYNCED_MEM_OK || is_pull(call))
-            reenter_records(call, status);
+            revisit_records(call, status);
         if (status != SYNCED_MEM_OK)
             call->round.failed = NULL; /* any of the objects may have failed */
     }
@@ -394,10 +395,10 @@ static synced_mem_status follow_staged_transfers(struct call *call, synced_mem_s
 static synced_mem_status move_objects(struct call *call)
 {
     for (size_t i = 0; i < call->count; i++)
-        call->round.owners.list[i] = sm_root(call->mems[i]);
-    sm_owners_sort(&call->round.owners, call->count);
+        call->round.roots.list[i] = sm_root(call->mems[i]);
+    sm_roots_sort(&call->round.roots, call->count);
     const synced_mem_status status = follow_staged_transfers(call, run_rounds(call));
-    release_records(call);
+    drop_records(call);
     sm_stream_drop(call->stream);
     return status == SYNCED_MEM_OK ? SYNCED_MEM_OK : sm_reap_after(status, false);
 }
@@ -406,7 +407,7 @@ static synced_mem_status move_objects(struct call *call)
 struct share {
     struct sm_transfers_row row;
     struct sm_mention mention;
-    struct synced_mem *owner;
+    struct synced_mem *root;
 };
 
 /* One object needs no memory from the system, unless it is in parts. The arrays of many need no zeros, which a large
@@ -425,7 +426,7 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
         return fail_without_room(count);
     struct sm_mention *const mentions = sm_transfers_lay_out(&call.transfers, shares, count);
     sm_mentions_begin(&call.mentions, mentions, count);
-    call.round.owners.list = (struct synced_mem **)(void *)(mentions + count);
+    call.round.roots.list = (struct synced_mem **)(void *)(mentions + count);
     const synced_mem_status status = move_objects(&call);
     *failed = count == 1 ? mems[0] : call.round.failed;
     free(call.block);

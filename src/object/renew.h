@@ -3,7 +3,7 @@
  * of the library's own: it renews the side. The words:
  *
  *    renewal    the new memory, which is not the object's yet
- *    kept       of a record's contents: they are copied to the renewal
+ *    copied     of a record's contents: they are copied to the renewal
  *
  * Read-only memory never becomes valid again once it is stale. So the contents that a renewal has keep their worth
  * while the lock is released. The copies of pieces are read-only where the root's is.
@@ -28,7 +28,7 @@ bool sm_access_needs_renewal(const struct synced_mem *mem, enum sm_side side, en
  * Renews the side of the transaction's object, and of all objects with the same memory. The caller's memory is retired
  * at the end of the transaction. No effect if the memory is not read-only. SM_AGAIN: the host waits for the
  * transaction's waits, with the lock released, and calls again. overwrites: the object's contents on this side are not
- * kept, so nothing may fail from here to the end of the access. stream: comes after the work on the new memory; NULL:
+ * copied, so nothing may fail from here to the end of the access. stream: comes after the work on the new memory; NULL:
  * the host has waited for that work. Waits for no work itself. On failure the object is unchanged.
  */
 synced_mem_status sm_renew(struct sm_transaction *transaction, enum sm_side side, bool overwrites,

@@ -23,19 +23,19 @@ static bool is_overwritten(const struct sm_replacing *replacing, const struct sm
     return replacing->overwrites && begin >= sm_object_begin(mem) && begin < sm_object_begin(mem) + sm_size(mem);
 }
 
-/* An overwritten object of 0 bytes has no contents to keep either. */
-static bool is_kept(const struct sm_replacing *replacing, const struct sm_record *record)
+/* An overwritten object of 0 bytes has no contents to copy either. */
+static bool is_copied(const struct sm_replacing *replacing, const struct sm_record *record)
 {
     const unsigned bits = sm_bits_of(sm_own_record(replacing->owner), replacing->side);
     return (sm_head(record) & bits) && sm_size_of(record) > 0 && !is_overwritten(replacing, record);
 }
 
-static size_t count_kept_records(const struct sm_replacing *replacing)
+static size_t count_copied_records(const struct sm_replacing *replacing)
 {
     size_t count = 0;
     for (struct sm_record *each = sm_first_record(replacing->owner); each;
          each = sm_next_record(replacing->owner, each))
-        count += is_kept(replacing, each);
+        count += is_copied(replacing, each);
     return count;
 }
 
@@ -44,7 +44,7 @@ static synced_mem_status find_arrival(const struct sm_replacing *replacing)
 {
     for (struct sm_record *each = sm_first_record(replacing->owner); each;
          each = sm_next_record(replacing->owner, each)) {
-        if (!is_kept(replacing, each))
+        if (!is_copied(replacing, each))
             continue;
         struct sm_copy *const copy = sm_copy_of(each, SM_CPU);
         struct sm_fence *const lost = sm_inflight_lost(copy);
@@ -54,18 +54,18 @@ static synced_mem_status find_arrival(const struct sm_replacing *replacing)
     return SYNCED_MEM_OK;
 }
 
-static void list_kept_ranges(const struct sm_replacing *replacing, const struct sm_copy *from, const struct sm_copy *to,
-                             struct sm_host_range *ranges)
+static void list_copied_ranges(const struct sm_replacing *replacing, const struct sm_copy *from,
+                               const struct sm_copy *to, struct sm_host_range *ranges)
 {
     for (struct sm_record *each = sm_first_record(replacing->owner); each;
          each = sm_next_record(replacing->owner, each))
-        if (is_kept(replacing, each))
+        if (is_copied(replacing, each))
             *ranges++ = (struct sm_host_range){.to = (char *)sm_copy_data(to) + sm_begin_of(each),
                                                .from = (const char *)sm_copy_data(from) + sm_begin_of(each),
                                                .size = sm_size_of(each)};
 }
 
-/* Makes a transfer of all contents that are kept. NULL: the system has no memory. */
+/* Makes a transfer of all contents that are copied. NULL: the system has no memory. */
 static struct sm_fence *make_host_transfer(const struct sm_replacing *replacing, const struct sm_copy *from,
                                            const struct sm_copy *to, size_t count)
 {
@@ -74,20 +74,20 @@ static struct sm_fence *make_host_transfer(const struct sm_replacing *replacing,
         (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
         return NULL;
     }
-    list_kept_ranges(replacing, from, to, ranges);
+    list_copied_ranges(replacing, from, to, ranges);
     struct sm_fence *const fence = sm_host_transfer_make(ranges, count);
     free(ranges);
     return fence;
 }
 
-/* Enters the fence of the fill as a read of each kept record. Some may be entered after a failure. */
+/* Enters the fence of the fill as a read of each copied record. Some may be entered after a failure. */
 static synced_mem_status enter_reads(const struct sm_replacing *replacing, struct sm_fence *fence)
 {
     struct sm_use *earlier = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
     for (struct sm_record *each = sm_first_record(replacing->owner); each && status == SYNCED_MEM_OK;
          each = sm_next_record(replacing->owner, each)) {
-        if (!is_kept(replacing, each))
+        if (!is_copied(replacing, each))
             continue;
         struct sm_use *const use = sm_inflight_reserve();
         if (use)
@@ -111,7 +111,7 @@ static synced_mem_status begin_host_copy(const struct sm_replacing *replacing)
 {
     const struct sm_copy *const from = sm_copy_of(sm_own_record(replacing->owner), SM_CPU);
     struct sm_replacement *const replacement = &replacing->transaction->replacement;
-    const size_t count = count_kept_records(replacing);
+    const size_t count = count_copied_records(replacing);
     struct sm_fence *fence = NULL;
     if (count > 0) {
         fence = make_host_transfer(replacing, from, replacement->copy, count);
@@ -135,7 +135,7 @@ static synced_mem_status order_after_pieces(const struct sm_replacing *replacing
         return SYNCED_MEM_OK;
     for (struct sm_record *each = sm_first_record(replacing->owner); each;
          each = sm_next_record(replacing->owner, each))
-        if (is_kept(replacing, each))
+        if (is_copied(replacing, each))
             SM_TRY(sm_inflight_order(sm_copy_of(each, SM_GPU), false, stream));
     return SYNCED_MEM_OK;
 }
@@ -146,13 +146,13 @@ static synced_mem_status queue_device_copy(const struct sm_replacing *replacing,
 {
     const size_t size = sm_size(replacing->owner);
     struct sm_transfer transfer = {.direction = SM_D2D, .to = to, .from = from, .size = size};
-    if (count_kept_records(replacing) > 0) {
+    if (count_copied_records(replacing) > 0) {
         SM_TRY(order_after_pieces(replacing, stream));
         SM_TRY(sm_transfer_queue(&transfer, stream));
         SM_TRY(sm_transfer_enter(&transfer, 1, stream));
     } else if (to->source != SYNCED_MEM_SOURCE_ALLOCATOR) { /* an allocator's memory has a fence already */
         SM_TRY(sm_transfer_order(to, stream));              /* an earlier try may have filled it on another stream */
-        SM_TRY(sm_transfer_none(to, stream));
+        SM_TRY(sm_transfer_enter_write(to, stream));
     }
     return replacing->size > size ? sm_transfer_fill(to, 0, size, replacing->size, stream) : SYNCED_MEM_OK;
 }
@@ -233,7 +233,7 @@ static synced_mem_status fill_on_device(const struct sm_replacing *replacing)
     replacement->is_filled = status == SYNCED_MEM_OK;
     if (fresh && status != SYNCED_MEM_OK && !replacement->copy->untracked) {
         const struct sm_detail first = sm_detail_get();
-        (void)sm_transfer_none(replacement->copy, stream);
+        (void)sm_transfer_enter_write(replacement->copy, stream);
         sm_detail_set(&first);
     }
     return status;
@@ -285,7 +285,7 @@ static void fill_on_host(const struct sm_replacing *replacing, const struct sm_c
     const struct sm_replacement *const replacement = &replacing->transaction->replacement;
     char *const data = sm_copy_data(replacement->copy);
     const size_t size = sm_size(replacing->owner);
-    if (is_kept(replacing, sm_own_record(replacing->owner)))
+    if (is_copied(replacing, sm_own_record(replacing->owner)))
         memcpy(data, sm_copy_data(from), size);
     if (replacing->size > size && !replacement->is_zeroed)
         memset(data + size, 0, replacing->size - size);

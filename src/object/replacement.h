@@ -14,7 +14,7 @@ struct sm_replacing {
     struct synced_mem *owner; /* of the memory */
     enum sm_side side;
     size_t size;     /* of the new memory; the bytes behind the contents become zeros */
-    bool overwrites; /* contents of the transaction's object are not kept */
+    bool overwrites; /* contents of the transaction's object are not copied */
     /* The owner is whole when the new memory takes its place. The caller has waited for all work on the host copy, and
      * has gathered that on the device copy. It does not wait until the device has filled the new memory. */
     bool becomes_whole;
@@ -31,7 +31,7 @@ synced_mem_status sm_replacement_prepare(const struct sm_replacing *replacing);
 synced_mem_status sm_replacement_enter_reads(const struct sm_replacing *replacing);
 
 /* Puts prepared memory in the place of the old memory, which the transaction retires at its end. Of an undivided owner
- * it cannot fail. ERR_OUT_OF_HOST_MEMORY: there is too little memory for the records of the parts. */
+ * it cannot fail. ERR_OUT_OF_HOST_MEMORY: there is too little memory for the structs of the parts. */
 synced_mem_status sm_replacement_commit(const struct sm_replacing *replacing);
 
 #endif

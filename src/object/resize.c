@@ -200,16 +200,16 @@ static synced_mem_status find_resize_wait(struct sm_transaction *transaction, si
     return growing && is_host_work(mem, size) ? find_side_wait(transaction, SM_CPU, true) : SYNCED_MEM_OK;
 }
 
-/* Waits until no call keeps pieces of the root, and returns SM_AGAIN. A callback does not wait, as the call that it is
+/* Waits until no call holds pieces of the root, and returns SM_AGAIN. A callback does not wait, as the call that it is
  * in may be one of those. Nor does a forked child, which lacks the threads of the parent's calls. */
 static synced_mem_status wait_for_other_calls(struct synced_mem *mem)
 {
     if (sm_caller_is_in_callback() || mem->generation != sm_process_generation())
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
                        "a call that has not ended works on parts of the object: the size can change after it");
-    const unsigned seen = sm_kept_begin();
+    const unsigned seen = sm_drops_begin();
     sm_unlock_object(mem);
-    sm_kept_wait(seen);
+    sm_drops_wait(seen);
     sm_lock_object(mem);
     return SM_AGAIN;
 }
@@ -250,7 +250,7 @@ static synced_mem_status try_to_resize(struct sm_transaction *transaction, size_
         SM_TRY(sm_check_not_exported(mem, side));
     if (sm_has_views(mem))
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
-    if (sm_is_divided(mem) && sm_has_kept_records(mem))
+    if (sm_is_divided(mem) && sm_has_held_records(mem))
         return wait_for_other_calls(mem);
     SM_TRY(find_resize_wait(transaction, size, keep));
     return change_size(transaction, size, keep);

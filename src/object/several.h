@@ -1,6 +1,6 @@
 /*
- * Calls on several objects. The locks are taken in the order of their owners' addresses, each once: views have the lock
- * of their root. So two such calls cannot wait for each other. No other call holds more than one such lock.
+ * Calls on several objects. The locks are taken in the order of the addresses of their roots, each once: views have the
+ * lock of their root. So two such calls cannot wait for each other. No other call holds more than one such lock.
  */
 #ifndef SM_SEVERAL_H
 #define SM_SEVERAL_H
@@ -11,27 +11,27 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* The objects that have the locks of a call. */
-struct sm_owners {
-    struct synced_mem **list; /* after sm_owners_sort(): each once, ordered by address */
+/* The roots of a call's objects, which have the locks. */
+struct sm_roots {
+    struct synced_mem **list; /* after sm_roots_sort(): each once, ordered by address */
     size_t count;
 };
 
-/* Sorts the owners of this many objects, which may be listed more than once. */
-void sm_owners_sort(struct sm_owners *owners, size_t listed);
+/* Sorts the roots of this many objects, which may be listed more than once. */
+void sm_roots_sort(struct sm_roots *roots, size_t listed);
 
-/* Returns whether any of the locked objects is in parts. */
-bool sm_owners_have_parts(const struct sm_owners *owners);
+/* Returns whether any of the roots is in parts. */
+bool sm_roots_have_parts(const struct sm_roots *roots);
 
 /*
  * A round: the call locks all objects, does what it can, and unlocks them. Its work there shares the ends of uses. If
  * the round returns SM_AGAIN, the call waits with nothing locked and runs another one.
  */
 struct sm_round {
-    struct sm_owners owners;
+    struct sm_roots roots;
     struct synced_mem *failed; /* the object that a failure of the round is about; NULL: any of them */
-    /* What the round has found to wait for: work, or an owner whose memory is obtained with nothing locked (NULL: none),
-     * usable in this stream's order. Host memory needs no stream. */
+    /* What the round has found to wait for: work, or an owner whose memory is obtained with nothing locked (NULL:
+     * none), usable in this stream's order. Host memory needs no stream. */
     struct sm_waits waits;
     struct synced_mem *without;
     struct sm_stream *allocates;
@@ -42,8 +42,8 @@ struct sm_round {
 synced_mem_status sm_round_begin(struct sm_round *round);
 /* Ends it: releases the locks. The caller has published all records. */
 void sm_round_end(struct sm_round *round);
-/* If the round's status is SM_AGAIN, waits for what the round has found, and returns OK or why that failed; else returns
- * the status. Blocks. There are no waits afterwards. side: of the memory to obtain. No lock may be held. */
+/* If the round's status is SM_AGAIN, waits for what the round has found, and returns OK or why that failed; else
+ * returns the status. Blocks. There are no waits afterwards. side: of the memory to obtain. No lock may be held. */
 synced_mem_status sm_round_wait(struct sm_round *round, enum sm_side side, synced_mem_status status);
 
 /* Sorts an array. Arrays of objects that were created one after the other mostly are sorted already. */

@@ -42,7 +42,7 @@ static inline struct sm_record *sm_next_record(const struct synced_mem *mem, con
     return record->kind == SM_PIECE ? sm_next_before(record, sm_object_begin(mem) + sm_size(mem)) : NULL;
 }
 
-/* While a call that keeps a record has nothing locked, other calls may divide its object or cut the piece. Returns the
+/* While a call that holds a record has nothing locked, other calls may divide its object or cut the piece. Returns the
  * record that has the first of its bytes now. */
 static inline struct sm_record *sm_first_of(struct sm_record *record)
 {

@@ -142,13 +142,13 @@ static void publish_records(struct synced_mem *mem)
     assert(sm_object_is_valid(mem));
 }
 
-void sm_release_kept(struct sm_record *record)
+void sm_drop_held_record(struct sm_record *record)
 {
     struct synced_mem *const root = sm_owner_of(record);
     if (record->kind != SM_PIECE)
         return;
     sm_lock_object(root);
-    sm_release_record(record);
+    sm_drop_record(record);
     if (root->record.holders == 0)
         sm_join_records(root);
     sm_undivide(root);

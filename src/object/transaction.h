@@ -83,16 +83,16 @@ void sm_publish_object(struct synced_mem *mem);
 void sm_publish_joined(struct synced_mem *mem);
 void sm_unlock_last(struct synced_mem *owner);
 
-/* Releases a record that a call has kept while nothing was locked (piece.h), with no lock held. Makes the root
- * undivided again if it has no views. */
-void sm_release_kept(struct sm_record *record);
+/* Drops a record that a call has held while nothing was locked (piece.h), with no lock held. Makes the root undivided
+ * again if it has no views. */
+void sm_drop_held_record(struct sm_record *record);
 
 /* The steps for a record without a transaction, in a call that gives up no copies. sm_state_of() notes the state, after
  * sm_drop_lost(). sm_restore_record() does what sm_leave() does after a failure. */
 struct sm_before sm_state_of(const struct sm_record *record);
 void sm_restore_record(struct sm_record *record, const struct sm_before *before);
 
-/* Take and release the lock of a record that a call has kept while nothing was locked. The second publishes all records
+/* Take and release the lock of a record that a call has held while nothing was locked. The second publishes all records
  * of the object that it is in. Errors: as sm_lock_first(), in a forked child. */
 synced_mem_status sm_lock_record(struct sm_record *record);
 void sm_unlock_record(struct sm_record *record);

@@ -25,7 +25,7 @@ const struct sm_allocator *sm_user_allocator_wanted(const struct synced_mem *mem
 /* Other streams may use the memory only behind the work queued on this stream until now. */
 static synced_mem_status enter_allocation(struct sm_copy *copy, struct sm_stream *stream)
 {
-    const synced_mem_status status = sm_transfer_none(copy, stream);
+    const synced_mem_status status = sm_transfer_enter_write(copy, stream);
     if (status != SYNCED_MEM_OK) {
         const struct sm_detail first = sm_detail_get();
         sm_copy_retire(copy);

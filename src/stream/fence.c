@@ -170,7 +170,7 @@ void sm_fence_follow(struct sm_fence *fence, const struct sm_fence *later)
         end_fence(fence, SYNCED_MEM_OK);
 }
 
-bool sm_fence_pending(struct sm_fence *fence)
+bool sm_fence_poll(struct sm_fence *fence)
 {
     if (sm_fence_state(fence) != SM_FENCE_PENDING)
         return sm_fence_is_open(fence);

@@ -6,7 +6,7 @@
 #include "base/stats.h"
 #include "base/status.h"
 #include "stream/shared_ends.h"
-#include "stream/stream_record.h"
+#include "stream/stream_struct.h"
 #include "trace/trace.h"
 
 #include <pthread.h>
@@ -126,10 +126,10 @@ void sm_stream_drop(struct sm_stream *stream)
     if (bucket)
         sm_unlock(&bucket->lock);
     if (gone)
-        sm_stream_record_give(stream);
+        sm_stream_struct_give(stream);
 }
 
-/* With the bucket locked. Makes the stream unknown. Its record lives as long as somebody refers to it. */
+/* With the bucket locked. Makes the stream unknown. Its struct lives as long as somebody refers to it. */
 static void forget_stream_in_bucket(struct bucket *bucket, struct sm_stream *stream, enum state state)
 {
     unlink_stream(bucket, stream);
@@ -170,15 +170,15 @@ static struct sm_stream *find_stream_in_bucket(const struct bucket *bucket, sync
     return stream ? sm_stream_hold(stream) : NULL;
 }
 
-/* Allocates the record with no lock held. If two threads first use a stream at once, one of them discards its
- * record. */
+/* Allocates the struct with no lock held. If two threads first use a stream at once, one of them discards its
+ * struct. */
 static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int device,
                                     struct sm_stream **out)
 {
     static atomic_uint numbers[SM_MAX_DEVICES];
     const bool created = handle != SM_HANDLE_PER_THREAD;
     const uint64_t thread = created ? 0 : get_thread_number();
-    struct sm_stream *fresh = sm_stream_record_take();
+    struct sm_stream *fresh = sm_stream_struct_take();
     if (!fresh)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a stream's record");
     sm_stream_describe(fresh, created ? SM_STREAM_CREATED : SM_STREAM_PER_THREAD, device,
@@ -200,7 +200,7 @@ static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream han
     }
     *out = stream;
     sm_unlock(&bucket->lock);
-    sm_stream_record_give(fresh);
+    sm_stream_struct_give(fresh);
     return SYNCED_MEM_OK;
 }
 
@@ -379,7 +379,7 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fenc
     const bool is_queueing = sm_fence_state(fence) == SM_FENCE_QUEUEING;
     const synced_mem_status status = is_queueing ? sm_fence_wait_queued(fence) : SYNCED_MEM_OK;
     if (fence && fence->device != stream->device) /* a stream need not notice the loss of another device */
-        (void)sm_fence_pending(fence);
+        (void)sm_fence_poll(fence);
     if (status != SYNCED_MEM_OK || sm_fence_state(fence) != SM_FENCE_PENDING || is_behind(stream, fence))
         return status;
     sm_count_up(SM_COUNT_stream_waits, 1);
@@ -518,6 +518,6 @@ synced_mem_status sm_stream_shutdown(void)
             drop_bucket_hold(stream);
         }
     }
-    sm_stream_records_trim();
+    sm_stream_structs_trim();
     return sm_internal_streams_shutdown();
 }

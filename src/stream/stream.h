@@ -2,15 +2,15 @@
  * Streams: those of the library, and those that callers name.
  *
  *    handle            the runtime's name for a stream; after a destruction it may name another one
- *    record            the library's knowledge of one stream; no other stream's handle ever leads to it
- *    serial            the number of a record, which is never used again
+ *    struct            the library's knowledge of one stream; no other stream's handle ever leads to it
+ *    serial            the number of a struct, which is never used again
  *    known             found by its handle: from the first use until synced_mem_forget_stream()
  *    done              forgotten by the caller; the fence in last stands for all of its work
  *    vanished          destroyed without synced_mem_forget_stream(): its work can no longer be tracked
  *    any stream        stands for a device pointer that was given out without a stream
  *    internal stream   a stream of the library, of which each device has a set
  *
- * Uses that a stream was given refer to its record, so one event can end all of them.
+ * Uses that a stream was given refer to its struct, so one event can end all of them.
  */
 #ifndef SM_STREAM_H
 #define SM_STREAM_H
@@ -38,7 +38,7 @@ enum sm_stream_kind {
     SM_STREAM_CREATED,    /* by the caller */
     SM_STREAM_PER_THREAD, /* one thread's default stream */
     SM_STREAM_LEGACY,     /* the legacy default stream */
-    SM_STREAM_ANY, /* none was named: the legacy stream or a blocking one; nothing can be queued on this record */
+    SM_STREAM_ANY, /* none was named: the legacy stream or a blocking one; nothing can be queued on this struct */
     SM_STREAM_INTERNAL
 };
 
@@ -46,9 +46,9 @@ enum sm_stream_kind {
 extern char sm_no_stream;
 #define SM_NO_HANDLE ((synced_mem_stream)(void *)&sm_no_stream)
 
-/* Many programs use this handle for no stream. No record ever has it. */
+/* Many programs use this handle for no stream. No struct ever has it. */
 #define SM_HANDLE_OF_NONE ((synced_mem_stream)UINTPTR_MAX)
-/* SYNCED_MEM_STREAM_LIBRARY: stands for any internal stream. No record ever has it. */
+/* SYNCED_MEM_STREAM_LIBRARY: stands for any internal stream. No struct ever has it. */
 #define SM_HANDLE_OF_LIBRARY ((synced_mem_stream)(UINTPTR_MAX - 1))
 
 struct sm_stream {
@@ -61,12 +61,12 @@ struct sm_stream {
     /* Once the stream is done: for all work that it was given. Of an internal stream that sm_internal_stream_behind()
      * finds: for all work queued there, or NULL if some has no fence yet. */
     _Atomic(struct sm_fence *) last;
-    atomic_uint holders; /* of created and per-thread streams; a bucket that keeps the record is one */
+    atomic_uint holders; /* of created and per-thread streams; a bucket that keeps the struct is one */
     /* Of created and per-thread streams: held from a read of the state until the work that depends on it is queued. Of
      * internal streams: held while an event is recorded. */
     struct sm_mutex lock;
     int device;
-    unsigned number; /* of a created or per-thread stream: counts these records of the device */
+    unsigned number; /* of a created or per-thread stream: counts these structs of the device */
     unsigned char kind;
     atomic_uchar state;      /* of a created or per-thread stream, see stream.c; all but KNOWN are final */
     atomic_bool orphaned;    /* the thread of this per-thread stream has ended */
@@ -98,26 +98,26 @@ struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal intern
  * first failure other than ERR_DEVICE_LOST; if there is none, OK or ERR_DEVICE_LOST. */
 synced_mem_status sm_internal_streams_shutdown(void);
 
-/* Returns the record that stands for uses of a device pointer given out without a stream. Does not block. */
+/* Returns the struct that stands for uses of a device pointer given out without a stream. Does not block. */
 struct sm_stream *sm_stream_any(int device);
 
 /*
- * Finds or creates the record of the caller's stream. The caller holds it. device: the object's device;
+ * Finds or creates the struct of the caller's stream. The caller holds it. device: the object's device;
  * SYNCED_MEM_DEVICE_CURRENT accepts a stream of any device. While the stream captures *out is NULL. Does not block. On
  * failure *out is unchanged. ERR_INVALID_DEVICE: the stream belongs to another device. ERR_CAPTURING: the legacy stream
  * cannot be used, as a blocking stream captures. ERR_INVALID_ARGUMENT: no stream of a caller's has this handle.
  */
 synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out);
 
-/* Adds a holder of a caller's stream. Returns the record. Does not block. */
+/* Adds a holder of a caller's stream. Returns it. Does not block. */
 struct sm_stream *sm_stream_hold(struct sm_stream *stream);
-/* Removes a holder. The last one returns the record. Ignores NULL and streams whose holders are not counted. */
+/* Removes a holder. The last one returns the struct. Ignores NULL and streams whose holders are not counted. */
 void sm_stream_drop(struct sm_stream *stream);
 
 /* Returns a serial number that belongs to no stream. */
 uint64_t sm_stream_new_serial(void);
 
-/* Fills in a record and gives it a serial number. */
+/* Fills in a struct and gives it a serial number. */
 void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int device, synced_mem_stream hot);
 
 /* The name of each kind in a trace. */
@@ -172,7 +172,7 @@ void sm_stream_poll_frees(int device);
 /* Waits on the host until all frees in the order of any stream of the device are done. Blocks. */
 void sm_stream_wait_for_frees(int device);
 
-/* Locks the record of the caller's stream if memory can be freed in its order. Returns whether it did. The stream is
+/* Locks the struct of the caller's stream if memory can be freed in its order. Returns whether it did. The stream is
  * then known, its handle is not another stream's, and it does not capture. *status: the status of the query. */
 bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status);
 void sm_stream_unlock(struct sm_stream *stream);

@@ -162,21 +162,22 @@ static void identify_root(const struct sm_subject *view, struct sm_trace_who *wh
     memcpy(who->root_name, root ? root->name : "", root ? sizeof who->root_name : 1);
 }
 
-/* Fills *who, with the lock held. Returns the subject's record. NULL: no object, no trace any more, or no memory. */
+/* Fills *who, with the lock held. Returns what it knows of the subject. NULL: no object, no trace any more, or no
+ * memory. */
 static struct sm_traced *identify(const struct sm_subject *subject, struct sm_trace_who *who)
 {
-    struct sm_traced *const record = subject->object && trace.on ? sm_traced_find(subject) : NULL;
+    struct sm_traced *const traced = subject->object && trace.on ? sm_traced_find(subject) : NULL;
     *who = (struct sm_trace_who){.id = 0};
     sm_by_caller(&who->by);
-    if (record) {
-        who->id = record->id;
+    if (traced) {
+        who->id = traced->id;
         who->is_part = subject->is_part;
         who->offset = subject->offset;
-        memcpy(who->name, record->name, sizeof who->name);
+        memcpy(who->name, traced->name, sizeof who->name);
         if (subject->root)
             identify_root(subject, who);
     }
-    return record;
+    return traced;
 }
 
 struct sm_trace_event sm_trace_event_now(enum sm_trace_kind kind)
@@ -274,10 +275,10 @@ void sm_trace_write_head(const struct sm_trace_head *head)
     event.after = head->offset;
     event.bytes = head->bytes;
     sm_lock(&trace.lock);
-    struct sm_traced *const record = identify(&head->subject, &event.who);
-    for (enum sm_side side = SM_CPU; record && side < SM_SIDES; side++)
+    struct sm_traced *const traced = identify(&head->subject, &event.who);
+    for (enum sm_side side = SM_CPU; traced && side < SM_SIDES; side++)
         if (head->before & ~head->after & sm_bit(side))
-            record->lost_by[side] = event.who.by;
+            traced->lost_by[side] = event.who.by;
     append_event(&event);
     sm_unlock(&trace.lock);
 }

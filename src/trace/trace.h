@@ -6,7 +6,7 @@
  *   the hot path. Probes take numbers and strings: the trace knows no object, copy, stream or fence.
  * - event: something that happened, at a moment or during a span. Its cause is the caller, see base/caller.h.
  * - track: the line of a viewer that shows the events of a host thread or of a stream.
- * - serial: a stream's number, which no other stream ever gets. Part: a piece of a staged transfer.
+ * - serial: a stream's number, which no other stream ever gets. Part: a chunk of a staged transfer.
  * - timing: two device events around a transfer, which say when it ran. Base: a device event whose host time is known.
  * - turn: a transfer of an object in the other direction than the one before. The summary lists objects with most
  *   turns.
@@ -174,7 +174,7 @@ static inline void sm_trace_staged_begun(unsigned direction, size_t bytes, struc
 
 /* ---- Objects, calls, the process ---- */
 
-/* Ends the object's record. A later object at the same address gets another name and number. */
+/* Forgets the object. A later object at the same address gets another name and number. */
 void sm_trace_end_object(const void *object);
 
 static inline void sm_trace_forget(const void *object)

@@ -1,4 +1,5 @@
-/* Shared by the files of the trace: events, the buffer that holds them until they are written, and objects' records. */
+/* Shared by the files of the trace: events, the buffer that holds them until they are written, and the traced
+ * objects. */
 #ifndef SM_TRACE_EVENT_H
 #define SM_TRACE_EVENT_H
 
@@ -66,8 +67,8 @@ uint64_t sm_trace_lost(void);
 
 /* ---- Objects; see trace_objects.c ---- */
 
-/* The record of how often an object's contents were moved, and by whom. Arrays are indexed by the side that contents
- * were moved to. */
+/* How often an object's contents were moved, and by whom. Arrays are indexed by the side that contents were moved
+ * to. */
 struct sm_traced {
     const void *object; /* its address; NULL: the object is gone */
     struct sm_traced *next;
@@ -86,7 +87,7 @@ struct sm_traced {
 enum { SM_TRACED_TOP = 10 };
 
 /* The functions up to sm_traced_clear() run with the trace's lock held. */
-struct sm_traced *sm_traced_find(const struct sm_subject *subject); /* NULL: no memory for the record */
+struct sm_traced *sm_traced_find(const struct sm_subject *subject); /* NULL: no memory for the struct */
 void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const struct sm_by *by);
 void sm_traced_end(const void *object);
 /* Fills top with the objects of most turns, in falling order. Returns their number. */

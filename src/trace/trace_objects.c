@@ -1,4 +1,4 @@
-/* Records of a trace's objects: their numbers, and how often their contents went back and forth. */
+/* The objects of a trace: their numbers, and how often their contents went back and forth. */
 #include "trace/trace_event.h"
 
 #include "base/hash.h"
@@ -26,18 +26,18 @@ static struct sm_traced **get_object_bucket(const void *object)
 struct sm_traced *sm_traced_find(const struct sm_subject *subject)
 {
     struct sm_traced **const bucket = get_object_bucket(subject->object);
-    struct sm_traced *record = *bucket;
-    while (record && record->object != subject->object)
-        record = record->next;
-    if (record)
-        return record;
-    record = sm_cells_take(&objects.cells);
-    if (!record)
+    struct sm_traced *traced = *bucket;
+    while (traced && traced->object != subject->object)
+        traced = traced->next;
+    if (traced)
+        return traced;
+    traced = sm_cells_take(&objects.cells);
+    if (!traced)
         return NULL;
-    *record = (struct sm_traced){.object = subject->object, .next = *bucket, .id = ++objects.last_id, .last = SM_SIDES};
-    sm_subject_name(record->name, subject);
-    *bucket = record;
-    return record;
+    *traced = (struct sm_traced){.object = subject->object, .next = *bucket, .id = ++objects.last_id, .last = SM_SIDES};
+    sm_subject_name(traced->name, subject);
+    *bucket = traced;
+    return traced;
 }
 
 void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const struct sm_by *by)
@@ -92,9 +92,9 @@ size_t sm_traced_top(struct sm_traced top[SM_TRACED_TOP])
     return count;
 }
 
-/* ---- End of records ---- */
+/* ---- End of objects ---- */
 
-static void remove_record(struct sm_traced **link)
+static void remove_object(struct sm_traced **link)
 {
     struct sm_traced *const object = *link;
     *link = object->next;
@@ -109,14 +109,14 @@ void sm_traced_end(const void *object)
     while (*link && (*link)->object != object)
         link = &(*link)->next;
     if (*link)
-        remove_record(link);
+        remove_object(link);
 }
 
 void sm_traced_clear(void)
 {
     for (int i = 0; i < BUCKETS; i++)
         while (objects.buckets[i])
-            remove_record(&objects.buckets[i]);
+            remove_object(&objects.buckets[i]);
     sm_cells_trim(&objects.cells);
     objects.gone_count = 0;
     objects.last_id = 0;

@@ -12,7 +12,7 @@ static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
 
 START_TEST(slab)
 {
-    enum { MANY = 140000 }; /* more than the shelves and batches hold */
+    enum { MANY = 140000 }; /* more than the shelves and bundles hold */
     static struct cell *taken[MANY];
     for (int i = 0; i < MANY; i++) {
         taken[i] = sm_slab_take(&cells);

@@ -41,7 +41,7 @@ START_TEST(copies)
 }
 END_TEST
 
-/* The count of writes goes on, which shows that the record is another copy's now. */
+/* The count of writes goes on, which shows that the struct is another copy's now. */
 START_TEST(a_record_used_again)
 {
     char memory[64];

@@ -20,8 +20,8 @@ static void enter_read(struct sm_copy *copy, struct sm_fence *fence)
 /* The open transfer moves to the part, and work of which nobody can tell when it ends counts for both. */
 START_TEST(work_of_the_whole)
 {
-    struct sm_copy *const whole = sm_copy_take_record(-1, SYNCED_MEM_SOURCE_PAGEABLE);
-    struct sm_copy *const part = sm_copy_take_record(-1, SYNCED_MEM_SOURCE_PAGEABLE);
+    struct sm_copy *const whole = sm_copy_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
+    struct sm_copy *const part = sm_copy_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
     ck_assert(whole && part);
     enter_read(whole, &done_fence);
     enter_read(whole, &open_fence);
@@ -34,8 +34,8 @@ START_TEST(work_of_the_whole)
     sm_inflight_forget(part);
     sm_inflight_forget(whole);
     ck_assert_uint_eq(atomic_load(&open_fence.holders), 1);
-    sm_copy_give_record(part);
-    sm_copy_give_record(whole);
+    sm_copy_struct_give(part);
+    sm_copy_struct_give(whole);
 }
 END_TEST
 

@@ -156,7 +156,7 @@ struct sm_pinned alloc(size_t size)
 
 void give(struct sm_pinned memory)
 {
-    sm_host_pool_free(memory.data, memory.bytes, memory.owner);
+    sm_host_pool_free(memory.data, memory.bytes, memory.block);
 }
 
 void use_fake(void)

@@ -19,7 +19,7 @@ static void *alloc_for_trace(size_t size, void **owner)
         ck_abort_msg("%zu bytes were refused", size);
     in_use += size;
     most_in_use = in_use > most_in_use ? in_use : most_in_use;
-    *owner = memory.owner;
+    *owner = memory.block;
     return memory.data;
 }
 

@@ -202,7 +202,7 @@ START_TEST(two_nodes)
     OK(synced_mem_host_pool_trim(2 * MIB));
     OK(synced_mem_host_pool_set_limit(2 * MIB));
     OK(sm_host_pool_alloc(1, 20000, &memory));
-    ck_assert_uint_eq(sm_arena_place_of(memory.owner), 1);
+    ck_assert_uint_eq(sm_arena_place_of(memory.block), 1);
     ck_assert_uint_eq(pool_now().slabs, 1);
     ck_assert_uint_eq(pool_now().fresh_allocations, pool_now().registrations);
     OK(synced_mem_host_pool_set_limit(0));

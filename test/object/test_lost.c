@@ -191,7 +191,7 @@ START_TEST(lost_fence)
         const unsigned asked = emu_calls("cudaEventSynchronize") + emu_calls("cudaEventQuery");
         ck_assert_int_eq(sm_fence_state(fence), SM_FENCE_LOST);
         ck_assert_int_eq(sm_fence_wait(fence), SYNCED_MEM_ERR_DEVICE_LOST);
-        ck_assert(!sm_fence_pending(fence));
+        ck_assert(!sm_fence_poll(fence));
         ck_assert_uint_eq(emu_calls("cudaEventSynchronize") + emu_calls("cudaEventQuery"), asked);
     }
     sm_fence_drop(fence);

@@ -4,14 +4,14 @@
 #include "device/device.h"
 #include "stream/fence.h"
 #include "stream/stream.h"
-#include "stream/stream_record.h"
+#include "stream/stream_struct.h"
 
 /* ---- Fences ---- */
 
 START_TEST(no_fence)
 {
     ck_assert_int_eq(sm_fence_state(NULL), SM_FENCE_DONE);
-    ck_assert(!sm_fence_pending(NULL));
+    ck_assert(!sm_fence_poll(NULL));
     OK(sm_fence_wait(NULL));
     OK(sm_stream_wait(sm_stream_any(0), NULL));
     sm_fence_drop(NULL);
@@ -31,7 +31,7 @@ START_TEST(one_fence)
     ck_assert_ptr_eq(sm_fence_hold(first), first);
     OK(sm_fence_wait(first));
     ck_assert_int_eq(sm_fence_state(first), SM_FENCE_DONE);
-    ck_assert(!sm_fence_pending(first));
+    ck_assert(!sm_fence_poll(first));
     OK(sm_fence_wait(first));
     ck_assert_uint_eq(stats_now().host_waits, 1);
     sm_fence_drop(first);
@@ -44,7 +44,7 @@ START_TEST(one_fence)
     ck_assert_ptr_eq(third, first);
     ck_assert_uint_eq(stats_now().events, 2);
     ck_assert_uint_eq(stats_now().event_records, 3);
-    while (sm_fence_pending(second))
+    while (sm_fence_poll(second))
         continue;
     ck_assert_int_eq(sm_fence_state(second), SM_FENCE_DONE);
     sm_fence_drop(second);
@@ -78,10 +78,10 @@ START_TEST(work_of_threads_fails)
     int device;
     OK(sm_device_resolve(0, &device));
     OK(sm_fence_open(0, THE_STREAM, &work, &fence));
-    ck_assert(sm_fence_pending(fence));
+    ck_assert(sm_fence_poll(fence));
     sm_fence_close(fence, SM_FENCE_LOST, false);
     ck_assert_int_eq(sm_fence_wait(fence), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-    ck_assert(!sm_fence_pending(fence));
+    ck_assert(!sm_fence_poll(fence));
     sm_fence_drop(fence);
     ck_assert_int_eq(dropped, 1);
 }
@@ -142,7 +142,7 @@ END_TEST
 
 static struct sm_stream *new_record(enum sm_stream_kind kind)
 {
-    struct sm_stream *const stream = sm_stream_record_take();
+    struct sm_stream *const stream = sm_stream_struct_take();
     ck_assert_ptr_nonnull(stream);
     sm_stream_describe(stream, kind, 0, SM_NO_HANDLE);
     sm_mutex_init(&stream->lock);
@@ -154,18 +154,18 @@ START_TEST(records_used_again)
 {
     enum { MANY = 4096 };
     struct sm_stream *const first = new_record(SM_STREAM_CREATED);
-    sm_stream_record_give(first);
+    sm_stream_struct_give(first);
     for (int i = 0; i < MANY; i++) {
         struct sm_stream *const other = new_record(SM_STREAM_CREATED);
         ck_assert_ptr_ne(other, first);
-        sm_stream_record_give(other);
+        sm_stream_struct_give(other);
     }
-    ck_assert_ptr_eq(sm_stream_record_take(), first);
+    ck_assert_ptr_eq(sm_stream_struct_take(), first);
     struct sm_stream *const of_a_thread = new_record(SM_STREAM_PER_THREAD);
-    sm_stream_record_give(of_a_thread);
+    sm_stream_struct_give(of_a_thread);
     ck_assert_ptr_eq(new_record(SM_STREAM_PER_THREAD), of_a_thread);
-    sm_stream_record_give(of_a_thread);
-    sm_stream_record_give(first);
+    sm_stream_struct_give(of_a_thread);
+    sm_stream_struct_give(first);
 }
 END_TEST
 

@@ -36,10 +36,11 @@ bool sm_device_has_batches(synced_mem_stream stream)
     return stream && stream != SM_HANDLE_LEGACY && has_driver_batches();
 }
 
-/* Memory that was registered in pieces needs a copy for each piece. */
+/* Memory that was registered in extents needs a copy for each extent. */
 bool sm_device_batch_takes(const void *host, size_t size, bool to_device)
 {
-    return size > 0 && (!to_device || size <= SLOW_ABOVE || size >= SLOW_BELOW) && sm_cuda_in_piece(host, size) == size;
+    return size > 0 && (!to_device || size <= SLOW_ABOVE || size >= SLOW_BELOW) &&
+           sm_cuda_in_extent(host, size) == size;
 }
 
 /* Page-locked sources may be read in the stream's order. CUDA 12 has one more argument than CUDA 13, and other

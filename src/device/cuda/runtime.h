@@ -21,15 +21,15 @@
 synced_mem_status sm_cuda_fail(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
                                size_t size);
 
-/* Host memory is registered in pieces of at most this size, because the driver refuses 512 GiB at once. Pieces end at
- * multiples of it, so that an address alone tells its piece. The runtime refuses a copy or a fill that spans two
- * pieces. */
-#define SM_CUDA_PIECE ((size_t)64 << 30)
+/* Host memory is registered in extents of at most this size, because the driver refuses 512 GiB at once. Extents end at
+ * multiples of it, so that an address alone tells its extent. The runtime refuses a copy or a fill that spans two
+ * extents. */
+#define SM_CUDA_EXTENT ((size_t)64 << 30)
 
-/* Returns the bytes from data to the end of its piece, at most size. */
-static inline size_t sm_cuda_in_piece(const void *data, size_t size)
+/* Returns the bytes from data to the end of its extent, at most size. */
+static inline size_t sm_cuda_in_extent(const void *data, size_t size)
 {
-    const size_t left = SM_CUDA_PIECE - (uintptr_t)data % SM_CUDA_PIECE;
+    const size_t left = SM_CUDA_EXTENT - (uintptr_t)data % SM_CUDA_EXTENT;
     return size < left ? size : left;
 }
 

@@ -13,7 +13,8 @@ static synced_mem_status wait_for_queued_parts(int device, synced_mem_stream str
     return status;
 }
 
-/* Host memory may have been registered in pieces. Where the kind does not tell, both to and from may be host memory. */
+/* Host memory may have been registered in extents. Where the kind does not tell, both to and from may be host
+ * memory. */
 static synced_mem_status transfer_bytes(int device, char *to, const char *from, size_t size, enum cudaMemcpyKind kind,
                                         synced_mem_stream stream)
 {
@@ -23,16 +24,16 @@ static synced_mem_status transfer_bytes(int device, char *to, const char *from, 
     if (status != SYNCED_MEM_OK)
         return status;
     do {
-        size_t piece = size - done;
+        size_t extent = size - done;
         if (kind != cudaMemcpyHostToDevice)
-            piece = sm_cuda_in_piece(to + done, piece);
+            extent = sm_cuda_in_extent(to + done, extent);
         if (kind != cudaMemcpyDeviceToHost)
-            piece = sm_cuda_in_piece(from + done, piece);
+            extent = sm_cuda_in_extent(from + done, extent);
         status =
-            check_code(cudaMemcpyAsync(to + done, from + done, piece, kind, stream), "cudaMemcpyAsync", device, size);
+            check_code(cudaMemcpyAsync(to + done, from + done, extent, kind, stream), "cudaMemcpyAsync", device, size);
         if (status != SYNCED_MEM_OK && done > 0)
             status = wait_for_queued_parts(device, stream, status);
-        done += piece;
+        done += extent;
     } while (status == SYNCED_MEM_OK && done < size);
     return leave_device(device, &before, status);
 }
@@ -71,7 +72,7 @@ synced_mem_status sm_device_copy_peer(int device, void *to, int to_device, const
                                    "cudaMemcpyPeerAsync", device, size));
 }
 
-/* Mapped memory too may have been registered in pieces. */
+/* Mapped memory too may have been registered in extents. */
 synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
     struct before before;
@@ -81,11 +82,11 @@ synced_mem_status sm_device_fill(int device, void *data, unsigned char value, si
         return status;
     do {
         char *const from = (char *)data + done;
-        const size_t piece = sm_cuda_in_piece(from, size - done);
-        status = check_code(cudaMemsetAsync(from, value, piece, stream), "cudaMemsetAsync", device, size);
+        const size_t extent = sm_cuda_in_extent(from, size - done);
+        status = check_code(cudaMemsetAsync(from, value, extent, stream), "cudaMemsetAsync", device, size);
         if (status != SYNCED_MEM_OK && done > 0)
             status = wait_for_queued_parts(device, stream, status);
-        done += piece;
+        done += extent;
     } while (status == SYNCED_MEM_OK && done < size);
     return leave_device(device, &before, status);
 }

@@ -33,16 +33,16 @@ size_t sm_arena_least(size_t size)
     return round_to_granules(size);
 }
 
-unsigned sm_arena_place_of(const void *owner)
+unsigned sm_arena_place_of(const void *given)
 {
-    const struct sm_block *const block = owner;
+    const struct sm_block *const block = given;
     const struct sm_segment *const segment = block->stretch;
     return segment->place;
 }
 
-size_t sm_arena_bytes_of(const void *owner)
+size_t sm_arena_bytes_of(const void *given)
 {
-    const struct sm_block *const block = owner;
+    const struct sm_block *const block = given;
     return block->user ? sm_runs_cell_of(block) : block->bytes;
 }
 
@@ -88,7 +88,7 @@ static bool take_cell(unsigned place, size_t size, bool try_all, struct sm_pinne
     }
     if (!data)
         return false;
-    *out = (struct sm_pinned){.data = data, .bytes = size, .owner = block};
+    *out = (struct sm_pinned){.data = data, .bytes = size, .block = block};
     arena.facts.used += sm_runs_cell(class);
     return true;
 }
@@ -98,7 +98,7 @@ static bool take_whole_block(unsigned place, size_t size, bool try_all, struct s
     struct sm_block *const block = take_block(place, round_to_granules(size), try_all);
     if (!block)
         return false;
-    *out = (struct sm_pinned){.data = block->start, .bytes = size, .owner = block};
+    *out = (struct sm_pinned){.data = block->start, .bytes = size, .block = block};
     arena.facts.used += block->bytes;
     return true;
 }
@@ -109,7 +109,7 @@ static bool take_memory_at_place(unsigned place, size_t size, bool try_all, stru
 }
 
 /* Takes a cell or else a whole block. A small segment may have no room for a run, or there may be no memory for the
- * run's record. */
+ * run's struct. */
 static bool take_cell_or_block(unsigned place, size_t size, struct sm_pinned *out)
 {
     return take_memory_at_place(place, size, true, out) || take_whole_block(place, size, true, out);
@@ -165,9 +165,9 @@ bool sm_arena_take_anywhere(size_t size, struct sm_pinned *out)
     return found;
 }
 
-void sm_arena_give(void *data, void *owner)
+void sm_arena_give(void *data, void *given)
 {
-    struct sm_block *const block = owner;
+    struct sm_block *const block = given;
     sm_lock(&arena.lock);
     const unsigned place = sm_arena_place_of(block);
     arena.facts.used -= sm_arena_bytes_of(block);
@@ -178,7 +178,7 @@ void sm_arena_give(void *data, void *owner)
 
 /* ---- Segments ---- */
 
-static void drop_block_record(struct sm_block *block, size_t held)
+static void drop_block_struct(struct sm_block *block, size_t held)
 {
     sm_lock(&arena.lock);
     sm_tlsf_remove(block);
@@ -214,7 +214,7 @@ static synced_mem_status check_limit(size_t bytes)
                    "%zu more bytes of page-locked memory exceed the limit of %zu, as %zu are held", bytes, limit, held);
 }
 
-/* Creates the record of the block before the segment, so that a new segment can't get lost. */
+/* Creates the struct of the block before the segment, so that a new segment can't get lost. */
 synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t size, struct sm_pinned *out)
 {
     struct sm_segment *segment;
@@ -229,7 +229,7 @@ synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t
     if (status == SYNCED_MEM_OK)
         add_segment(segment, block, size, out);
     else
-        drop_block_record(block, 0);
+        drop_block_struct(block, 0);
     return status;
 }
 
@@ -259,7 +259,7 @@ synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
         const size_t bytes = segment->bytes;
         const synced_mem_status status = sm_segment_destroy(segment);
         if (status == SYNCED_MEM_OK) {
-            drop_block_record(block, bytes);
+            drop_block_struct(block, bytes);
             *any = true;
             continue;
         }

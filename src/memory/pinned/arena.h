@@ -13,7 +13,7 @@
 struct sm_pinned {
     void *data;   /* aligned to SM_DEVICE_ALIGNMENT */
     size_t bytes; /* as requested */
-    void *owner;  /* the arena's record, to be given back with data */
+    void *block;  /* the arena's struct, to be given back with data */
     bool fresh;   /* the pool grew for it */
 };
 
@@ -28,12 +28,12 @@ bool sm_arena_take(unsigned place, size_t size, bool try_all, struct sm_pinned *
 /* Takes memory of any place. A small size may get a block of its own where no run fits. Returns false if there is
  * none. */
 bool sm_arena_take_anywhere(size_t size, struct sm_pinned *out);
-/* Gives memory back. data, owner: as taken. */
-void sm_arena_give(void *data, void *owner);
+/* Gives memory back. data, block: as taken. */
+void sm_arena_give(void *data, void *block);
 
 /* Return the place and the bytes of memory that is taken. */
-unsigned sm_arena_place_of(const void *owner);
-size_t sm_arena_bytes_of(const void *owner);
+unsigned sm_arena_place_of(const void *block);
+size_t sm_arena_bytes_of(const void *block);
 
 /* Creates a segment and takes memory from it before any other thread can. One thread at a time.
  * ERR_OUT_OF_HOST_MEMORY: there is no memory, or the limit would be exceeded. Other errors are the runtime's. */
@@ -60,7 +60,7 @@ struct sm_arena_facts {
 struct sm_arena_facts sm_arena_facts(void);
 void sm_arena_reset_peak(void);
 
-/* Frees the records of blocks and runs if there are none. */
+/* Frees the structs of blocks and runs if there are none. */
 void sm_arena_trim(void);
 
 #endif

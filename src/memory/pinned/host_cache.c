@@ -8,7 +8,7 @@
 /* Cached blocks can't merge with their neighbours, so a bin keeps few. But it keeps as many of a size as a thread is
  * likely to give back before it takes some again. */
 enum { SMALL_BINS_LOG = 4, LARGE_BINS_LOG = 2, SMALL_BINS = 1 << SMALL_BINS_LOG };
-enum { BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ENTRIES = 8 };
+enum { BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ELEMENTS = 8 };
 static const size_t LARGE = 16 << 10;
 
 struct shard {
@@ -18,7 +18,7 @@ struct shard {
     int64_t highest; /* the most requested since the peak was reset */
     struct bin {
         unsigned count;
-        struct sm_cached entries[ENTRIES]; /* the latest last */
+        struct sm_cached elements[ELEMENTS]; /* the latest last */
     } bins[BINS];
     char apart[SM_CACHE_LINE];
 };
@@ -93,21 +93,21 @@ uint64_t sm_host_cache_allocations(void)
 
 /* ---- Taking and putting ---- */
 
-/* Removes an entry and closes the gap. */
-static struct sm_cached remove_entry(struct bin *bin, unsigned at)
+/* Removes an element and closes the gap. */
+static struct sm_cached remove_element(struct bin *bin, unsigned at)
 {
-    const struct sm_cached taken = bin->entries[at];
+    const struct sm_cached taken = bin->elements[at];
     bin->count--;
     for (unsigned i = at; i < bin->count; i++)
-        bin->entries[i] = bin->entries[i + 1];
+        bin->elements[i] = bin->elements[i + 1];
     return taken;
 }
 
 static bool take_from_bin(struct bin *bin, size_t key, struct sm_cached *out)
 {
     for (unsigned i = bin->count; i-- > 0;)
-        if (bin->entries[i].key == key) {
-            *out = remove_entry(bin, i);
+        if (bin->elements[i].key == key) {
+            *out = remove_element(bin, i);
             return true;
         }
     return false;
@@ -164,10 +164,10 @@ bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached
     struct shard *const shard = get_cache_shard();
     sm_lock(&shard->lock);
     struct bin *const bin = find_bin_of_key(shard, in->key);
-    const bool full = bin->count == ENTRIES;
+    const bool full = bin->count == ELEMENTS;
     if (full)
-        *out = remove_entry(bin, 0);
-    bin->entries[bin->count++] = *in;
+        *out = remove_element(bin, 0);
+    bin->elements[bin->count++] = *in;
     (void)change_requested(shard, -(int64_t)size);
     sm_unlock(&shard->lock);
     return full;
@@ -185,7 +185,7 @@ bool sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
             shards[i].bins[j].count = 0;
             sm_unlock(&shards[i].lock);
             for (unsigned k = bin.count; k-- > 0;)
-                give(&bin.entries[k]);
+                give(&bin.elements[k]);
             any = any || bin.count > 0;
         }
     return any;
@@ -198,7 +198,7 @@ uint64_t sm_host_cache_sum(uint64_t (*visit)(const struct sm_cached *cached))
         sm_lock(&shards[i].lock);
         for (int j = 0; j < BINS; j++)
             for (unsigned k = 0; k < shards[i].bins[j].count; k++)
-                sum += visit(&shards[i].bins[j].entries[k]);
+                sum += visit(&shards[i].bins[j].elements[k]);
         sm_unlock(&shards[i].lock);
     }
     return sum;

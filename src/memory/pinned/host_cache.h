@@ -12,7 +12,7 @@
 struct sm_cached {
     size_t key; /* the rounded size and the place */
     void *data;
-    void *owner;
+    void *block;
 };
 
 /* Takes a block with the key and counts size, the bytes requested. Returns false if there is none. The caller then

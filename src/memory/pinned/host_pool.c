@@ -61,7 +61,7 @@ static size_t make_key(size_t size, unsigned place)
 
 static void give_cached_block(const struct sm_cached *cached)
 {
-    sm_arena_give(cached->data, cached->owner);
+    sm_arena_give(cached->data, cached->block);
 }
 
 static synced_mem_status release_unused_segments(bool *any)
@@ -165,7 +165,7 @@ static synced_mem_status take_shared(int device, unsigned place, size_t size, st
     if (sm_arena_take(place, size, false, out))
         return SYNCED_MEM_OK;
     if (sm_host_cache_take_others(make_key(size, place), &cached)) {
-        *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
+        *out = (struct sm_pinned){.data = cached.data, .bytes = size, .block = cached.block};
         return SYNCED_MEM_OK;
     }
     pthread_mutex_lock(&growth.lock);
@@ -191,7 +191,7 @@ synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const unsigned place = sm_host_place_of(device);
     if (sm_host_cache_take(make_key(size, place), size, &cached)) {
-        *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
+        *out = (struct sm_pinned){.data = cached.data, .bytes = size, .block = cached.block};
         return SYNCED_MEM_OK;
     }
     const synced_mem_status status = take_shared(device, place, size, out);
@@ -202,14 +202,14 @@ synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *
     return status;
 }
 
-void sm_host_pool_free(void *data, size_t bytes, void *owner)
+void sm_host_pool_free(void *data, size_t bytes, void *block)
 {
     struct sm_cached pushed_out;
     if (sm_process_lost_gpu())
         return;
-    const struct sm_cached cached = {.key = make_key(bytes, sm_arena_place_of(owner)), .data = data, .owner = owner};
+    const struct sm_cached cached = {.key = make_key(bytes, sm_arena_place_of(block)), .data = data, .block = block};
     if (sm_host_cache_put(&cached, bytes, &pushed_out))
-        sm_arena_give(pushed_out.data, pushed_out.owner);
+        sm_arena_give(pushed_out.data, pushed_out.block);
 }
 
 /* ---- Settings and statistics ---- */
@@ -266,7 +266,7 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
     growth.wanted = pick_larger(wanted, sm_host_cache_requested() + bytes);
     const synced_mem_status status = take_or_grow_pool(device, sm_host_place_of(device), bytes, &grew, &memory);
     if (status == SYNCED_MEM_OK)
-        sm_arena_give(memory.data, memory.owner);
+        sm_arena_give(memory.data, memory.block);
     else
         growth.wanted = wanted;
     pthread_mutex_unlock(&growth.lock);
@@ -275,7 +275,7 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
 
 static uint64_t get_cached_bytes(const struct sm_cached *cached)
 {
-    return sm_arena_bytes_of(cached->owner);
+    return sm_arena_bytes_of(cached->block);
 }
 
 void sm_host_pool_get_stats(synced_mem_host_pool_stats *stats)

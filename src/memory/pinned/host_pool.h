@@ -24,9 +24,9 @@
  * runtime. */
 synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out);
 
-/* Keeps the memory for reuse. data, bytes, owner: as allocated. No work may be in flight on the memory. Calls no
+/* Keeps the memory for reuse. data, bytes, block: as allocated. No work may be in flight on the memory. Calls no
  * function of the runtime. */
-void sm_host_pool_free(void *data, size_t bytes, void *owner);
+void sm_host_pool_free(void *data, size_t bytes, void *block);
 
 /* Releases all unused memory to the system. Returns whether there was any. May wait for the device. */
 bool sm_host_pool_reclaim(void);

@@ -1,4 +1,4 @@
-/* Prefaulting: the calling thread and a few short-lived ones each take the next piece until none is left. */
+/* Prefaulting: the calling thread and a few short-lived ones each take the next huge page until none is left. */
 #include "memory/pinned/prefault.h"
 
 #include <pthread.h>
@@ -8,22 +8,22 @@
 
 enum { PAGE = 4096, MOST_THREADS = 8 };
 
-/* A piece is a huge page. Below WORTH_THREADS bytes, starting a thread costs more than it saves. */
-static const size_t PIECE = (size_t)2 << 20;
+/* Below WORTH_THREADS bytes, starting a thread costs more than it saves. */
+static const size_t HUGE_PAGE = (size_t)2 << 20;
 static const size_t WORTH_THREADS = (size_t)8 << 20;
 
 struct work {
     char *start;
     size_t bytes;
-    atomic_size_t next; /* offset of the next piece */
+    atomic_size_t next; /* offset of the next huge page */
 };
 
-static void *prefault_pieces(void *argument)
+static void *prefault_huge_pages(void *argument)
 {
     struct work *const work = argument;
     size_t from;
-    while ((from = atomic_fetch_add_explicit(&work->next, PIECE, memory_order_relaxed)) < work->bytes)
-        for (size_t at = from; at < work->bytes && at < from + PIECE; at += PAGE)
+    while ((from = atomic_fetch_add_explicit(&work->next, HUGE_PAGE, memory_order_relaxed)) < work->bytes)
+        for (size_t at = from; at < work->bytes && at < from + HUGE_PAGE; at += PAGE)
             *(volatile char *)(work->start + at) = 0;
     return NULL;
 }
@@ -45,7 +45,7 @@ static int start_helpers(pthread_t *helpers, int wanted, struct work *work)
     int started = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started < wanted && pthread_create(&helpers[started], NULL, prefault_pieces, work) == 0)
+    while (started < wanted && pthread_create(&helpers[started], NULL, prefault_huge_pages, work) == 0)
         started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
@@ -57,7 +57,7 @@ void sm_prefault(void *start, size_t bytes)
     pthread_t helpers[MOST_THREADS];
     const int wanted = count_helpers(bytes);
     const int started = wanted > 0 ? start_helpers(helpers, wanted, &work) : 0;
-    (void)prefault_pieces(&work);
+    (void)prefault_huge_pages(&work);
     for (int i = 0; i < started; i++)
         pthread_join(helpers[i], NULL);
 }

@@ -20,7 +20,7 @@ struct sm_run {
     unsigned class;
 };
 
-static struct sm_cells records = SM_CELLS_INITIALIZER(struct sm_run);
+static struct sm_cells structs = SM_CELLS_INITIALIZER(struct sm_run);
 
 unsigned sm_runs_class(size_t size)
 {
@@ -73,7 +73,7 @@ static void close_run(struct sm_runs *runs, struct sm_run *run)
 
 bool sm_runs_add(struct sm_runs *runs, unsigned class, struct sm_block *block)
 {
-    struct sm_run *const run = sm_cells_take(&records);
+    struct sm_run *const run = sm_cells_take(&structs);
     if (!run)
         return false;
     const uint64_t all = UINT64_MAX >> (64 - count_cells(class));
@@ -107,7 +107,7 @@ bool sm_runs_give(struct sm_runs *runs, struct sm_block *block, void *cell)
     if (run->free != run->all)
         return false;
     close_run(runs, run);
-    sm_cells_give(&records, run);
+    sm_cells_give(&structs, run);
     block->user = NULL;
     return true;
 }
@@ -120,5 +120,5 @@ size_t sm_runs_cell_of(const struct sm_block *block)
 
 void sm_runs_trim(void)
 {
-    sm_cells_trim(&records);
+    sm_cells_trim(&structs);
 }

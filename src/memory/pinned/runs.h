@@ -1,5 +1,5 @@
 /*
- * Runs, for small pieces of page-locked memory. A run is a block that is cut into equal cells, so that a cell's state
+ * Runs, for small requests of page-locked memory. A run is a block that is cut into equal cells, so that a cell's state
  * is one bit. The arena's lock guards all runs.
  */
 #ifndef SM_RUNS_H
@@ -22,7 +22,7 @@ size_t sm_runs_cell(unsigned class);
 size_t sm_runs_bytes(unsigned class);
 
 /* Makes the block a run and sets the block's user. The block has at least sm_runs_bytes(class) bytes. Returns false if
- * there is no memory for the run's record. */
+ * there is no memory for the run's struct. */
 bool sm_runs_add(struct sm_runs *runs, unsigned class, struct sm_block *block);
 
 /* Takes a cell. *block: its run's block. Returns NULL if no run has a free cell. */
@@ -34,7 +34,7 @@ bool sm_runs_give(struct sm_runs *runs, struct sm_block *block, void *cell);
 /* Returns the bytes of the cells of the block's run. */
 size_t sm_runs_cell_of(const struct sm_block *block);
 
-/* Frees the records if there is no run. */
+/* Frees the structs if there is no run. */
 void sm_runs_trim(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Segments: memory that the pool takes from the system and releases to it. Several threads touch its huge
- * pages. Then it is registered with the runtime as one, or beyond 64 GiB in pieces. That is many times faster than
+ * Segments: memory that the pool takes from the system and releases to it. Several threads touch its huge pages. Then
+ * it is registered with the runtime as one, or beyond 64 GiB in extents. That is many times faster than
  * cudaMallocHost(), and takes one mapping of the driver, whose limit is some 65,000.
  */
 #ifndef SM_SEGMENT_H

@@ -1,5 +1,5 @@
 /*
- * An index of free memory: the two-level segregated fit of Masmano, Ripoll, Crespo and Real (ECRTS 2004). Its records
+ * An index of free memory: the two-level segregated fit of Masmano, Ripoll, Crespo and Real (ECRTS 2004). Its structs
  * are not in the memory itself.
  */
 #include "memory/pinned/tlsf.h"
@@ -11,7 +11,7 @@
 /* A list may have blocks that are too small. After this many tries a larger block is split. */
 enum { TRIES = 8 };
 
-static struct sm_cells records = SM_CELLS_INITIALIZER(struct sm_block);
+static struct sm_cells structs = SM_CELLS_INITIALIZER(struct sm_block);
 
 /* A list. Below SM_TLSF_STEPS granules, each size has its own; above, each power of two has SM_TLSF_STEPS lists. */
 struct place {
@@ -91,7 +91,7 @@ static struct sm_block *find_larger_block(const struct sm_tlsf *tlsf, struct pla
 
 struct sm_block *sm_tlsf_block(void)
 {
-    struct sm_block *const block = sm_cells_take(&records);
+    struct sm_block *const block = sm_cells_take(&structs);
     if (block)
         *block = (struct sm_block){.bytes = 0};
     return block;
@@ -104,10 +104,10 @@ void sm_tlsf_add(struct sm_tlsf *tlsf, struct sm_block *block, void *start, size
     link_block(tlsf, block);
 }
 
-/* Splits the block. Without memory for the rest's record, the block keeps its size. */
+/* Splits the block. Without memory for the rest's struct, the block keeps its size. */
 static void split_block(struct sm_tlsf *tlsf, struct sm_block *block, size_t bytes)
 {
-    struct sm_block *const rest = block->bytes > bytes ? sm_cells_take(&records) : NULL;
+    struct sm_block *const rest = block->bytes > bytes ? sm_cells_take(&structs) : NULL;
     if (!rest)
         return;
     *rest = (struct sm_block){.start = block->start + bytes,
@@ -143,7 +143,7 @@ static void join_blocks(struct sm_block *first, struct sm_block *second)
     first->after = second->after;
     if (first->after)
         first->after->before = first;
-    sm_cells_give(&records, second);
+    sm_cells_give(&structs, second);
 }
 
 struct sm_block *sm_tlsf_give(struct sm_tlsf *tlsf, struct sm_block *block)
@@ -173,10 +173,10 @@ void sm_tlsf_take_block(struct sm_tlsf *tlsf, struct sm_block *block)
 void sm_tlsf_remove(struct sm_block *block)
 {
     assert(!block->free && sm_block_is_all(block));
-    sm_cells_give(&records, block);
+    sm_cells_give(&structs, block);
 }
 
 void sm_tlsf_trim(void)
 {
-    sm_cells_trim(&records);
+    sm_cells_trim(&structs);
 }

@@ -1,6 +1,6 @@
 /*
  * An index of the free parts of some stretches of memory, in two levels by size. Taking and giving back take a few
- * steps, however many parts there are. All records are outside the memory, which is never touched. The caller's lock
+ * steps, however many parts there are. All structs are outside the memory, which is never touched. The caller's lock
  * guards all indices together.
  *
  * A stretch is always wholly covered by its blocks, and no two free blocks are neighbours.
@@ -49,7 +49,7 @@ struct sm_block *sm_tlsf_block(void);
  * the caller's own name for it. */
 void sm_tlsf_add(struct sm_tlsf *tlsf, struct sm_block *block, void *start, size_t bytes, void *stretch);
 
-/* Takes a block of bytes, a multiple of the granule. The block is larger if there is no memory for the rest's record.
+/* Takes a block of bytes, a multiple of the granule. The block is larger if there is no memory for the rest's struct.
  * NULL: there is none. try_all: tries all free blocks of nearly the size, not only the first few. */
 struct sm_block *sm_tlsf_take(struct sm_tlsf *tlsf, size_t bytes, bool try_all);
 
@@ -65,10 +65,10 @@ static inline bool sm_block_is_all(const struct sm_block *block)
 /* Takes a free block as it is. */
 void sm_tlsf_take_block(struct sm_tlsf *tlsf, struct sm_block *block);
 
-/* Frees the record of a block. The block is in no index, or it is in use and its whole stretch. */
+/* Frees the struct of a block. The block is in no index, or it is in use and its whole stretch. */
 void sm_tlsf_remove(struct sm_block *block);
 
-/* Frees all records if no index has a stretch. */
+/* Frees all structs if no index has a stretch. */
 void sm_tlsf_trim(void);
 
 #endif

@@ -1,5 +1,5 @@
-/* The records of callers' streams, and when a record can become another stream's. */
-#include "stream/stream_record.h"
+/* The structs of callers' streams, and when a struct can become another stream's. */
+#include "stream/stream_struct.h"
 
 #include "base/slab.h"
 #include "base/status.h"
@@ -38,9 +38,9 @@ synced_mem_status sm_stream_record_fence(struct sm_stream *stream, struct sm_fen
     return SYNCED_MEM_OK;
 }
 
-static struct sm_slab records = SM_SLAB_INITIALIZER(struct sm_stream);
+static struct sm_slab structs = SM_SLAB_INITIALIZER(struct sm_stream);
 
-/* The records of created streams that nobody refers to, the longest unused first. The hot path of another thread may
+/* The structs of created streams that nobody refers to, the longest unused first. The hot path of another thread may
  * have loaded one and be about to compare its handle. So each waits here until LAID_BY others came after it. */
 enum { LAID_BY = 4096 };
 static struct {
@@ -50,8 +50,8 @@ static struct {
     unsigned count;
 } laid_by = {.lock = SM_LOCK_INITIALIZER};
 
-/* Makes the longest unused record available if there are more than so many. Returns whether there were. */
-static bool reuse_record_beyond(unsigned most)
+/* Makes the longest unused struct available if there are more than so many. Returns whether there were. */
+static bool reuse_struct_beyond(unsigned most)
 {
     sm_lock(&laid_by.lock);
     struct sm_stream *const stream = laid_by.count > most ? laid_by.first : NULL;
@@ -61,23 +61,23 @@ static bool reuse_record_beyond(unsigned most)
     }
     sm_unlock(&laid_by.lock);
     if (stream)
-        sm_slab_give(&records, stream);
+        sm_slab_give(&structs, stream);
     return stream != NULL;
 }
 
-struct sm_stream *sm_stream_record_take(void)
+struct sm_stream *sm_stream_struct_take(void)
 {
-    return sm_slab_take(&records);
+    return sm_slab_take(&structs);
 }
 
-void sm_stream_record_give(struct sm_stream *stream)
+void sm_stream_struct_give(struct sm_stream *stream)
 {
     if (!stream)
         return;
     sm_fence_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
     atomic_store_explicit(&stream->last, NULL, memory_order_relaxed);
     if (!sm_stream_can_be_hot(stream)) {
-        sm_slab_give(&records, stream);
+        sm_slab_give(&structs, stream);
         return;
     }
     stream->next = NULL;
@@ -89,12 +89,12 @@ void sm_stream_record_give(struct sm_stream *stream)
     laid_by.last = stream;
     laid_by.count++;
     sm_unlock(&laid_by.lock);
-    (void)reuse_record_beyond(LAID_BY);
+    (void)reuse_struct_beyond(LAID_BY);
 }
 
-void sm_stream_records_trim(void)
+void sm_stream_structs_trim(void)
 {
-    while (reuse_record_beyond(0))
+    while (reuse_struct_beyond(0))
         continue;
-    sm_slab_trim(&records);
+    sm_slab_trim(&structs);
 }
