@@ -27,7 +27,7 @@ static struct {
 
 /* ---- The caller ---- */
 
-/* Not inlined: its return address is in the public function, which returns to the call place. */
+/* Not inlined: its return address is in the public function, or in one that it calls. */
 __attribute__((noinline)) void sm_caller_set(const char *function, const struct synced_mem *mem)
 {
     const bool wants_place = sm_trace_on() || sm_guard_on();

@@ -23,7 +23,8 @@ struct sm_place {
     char text[SM_PLACE_TEXT];
 };
 
-/* Returns the call place of the named public function. return_address lies in that function. NULL: the stack can't be
+/* Returns the call place of the named public function. return_address lies in that function, or in one of the library
+ * that it calls. NULL: the stack can't be
  * read, or the table is full. The library owns the place and keeps it for the life of the process. The call takes the
  * dynamic linker's lock, so the thread must hold no lock of the library. */
 const struct sm_place *sm_place_of(const char *function, const void *return_address);

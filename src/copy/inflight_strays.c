@@ -33,7 +33,7 @@ synced_mem_status sm_inflight_retrack(struct sm_copy *copy)
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_stream_wait(copy->untracked_on, copy->write);
     if (status == SYNCED_MEM_OK)
-        status = sm_stream_queued(copy->untracked_on, &fence);
+        status = sm_stream_record(copy->untracked_on, &fence);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return status;
     if (fence) {

@@ -173,7 +173,7 @@ static synced_mem_status load_buffer(const struct job *job, struct buffer *buffe
     if (job->up)
         copy_part(job, buffer->data, job->host + offset, bytes);
     SM_TRY(queue_chunk(job, buffer->data, offset, bytes));
-    synced_mem_status status = sm_transfer_follow(job->internal, &buffer->fence, &buffer->stray);
+    synced_mem_status status = sm_transfer_record(job->internal, &buffer->fence, &buffer->stray);
     if (status == SYNCED_MEM_OK) {
         buffer->offset = offset;
         buffer->bytes = bytes;
@@ -221,7 +221,7 @@ static void count_queued_bytes(struct job *job, size_t bytes)
     pthread_mutex_unlock(&job->lock);
     if (!all)
         return;
-    (void)sm_fence_queued(job->device_fence, job->internal->handle);
+    (void)sm_fence_record_event(job->device_fence, job->internal->handle);
     if (job->up)
         sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
     signal_progress(job);
@@ -376,7 +376,7 @@ void sm_staged_cancel(struct sm_fence *arrival)
         return;
     if (!job->up)
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
-    else if (sm_fence_queued(job->device_fence, job->internal->handle) != SYNCED_MEM_OK)
+    else if (sm_fence_record_event(job->device_fence, job->internal->handle) != SYNCED_MEM_OK)
         end_device_part(job);
     sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
     release_fences(job);

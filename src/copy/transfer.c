@@ -4,11 +4,11 @@
 #include "base/stats.h"
 #include "trace/trace.h"
 
-synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence **fence, bool *untracked)
+synced_mem_status sm_transfer_record(struct sm_stream *stream, struct sm_fence **fence, bool *untracked)
 {
     *fence = NULL;
     *untracked = false;
-    const synced_mem_status recorded = sm_stream_queued(stream, fence);
+    const synced_mem_status recorded = sm_stream_record(stream, fence);
     if (recorded == SYNCED_MEM_OK || recorded == SYNCED_MEM_ERR_DEVICE_LOST)
         return recorded;
     const synced_mem_status waited = sm_device_stream_sync(stream->device, stream->handle);
@@ -45,8 +45,8 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
-/* Queues a transfer that no batch collects. Rare work is not inlined, so that a transfer that a batch collects saves
- * few registers. */
+/* Queues a transfer that no batch collects. It is not inlined, so that a transfer that a batch collects saves few
+ * registers. */
 static __attribute__((noinline)) synced_mem_status queue_single_transfer(const struct sm_transfer *transfer,
                                                                          const struct sm_stream *stream)
 {
@@ -210,7 +210,7 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
     struct sm_fence *fence;
     struct replaced replaced = {.reads = NULL};
     bool untracked;
-    const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
+    const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
     size_t holds = count; /* each transfer takes over one for its write, and one for its read */
     for (size_t i = 0; i < count; i++)
         holds += transfers[i].bounce == NULL;
@@ -241,7 +241,7 @@ synced_mem_status sm_transfer_enter_write(struct sm_copy *to, struct sm_stream *
 {
     struct sm_fence *fence;
     bool untracked;
-    const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
+    const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
     if (untracked)
         sm_inflight_untrack(to, SM_UNTRACKED_WRITE, stream);
     if (status == SYNCED_MEM_OK)

@@ -56,10 +56,10 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
  * synchronizes the stream: *fence is then NULL, as no work is left. If that fails too, *untracked is set: nobody can
  * tell when the work ends. With ERR_DEVICE_LOST it has ended.
  */
-synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence **fence, bool *untracked);
+synced_mem_status sm_transfer_record(struct sm_stream *stream, struct sm_fence **fence, bool *untracked);
 
 /* Enters transfers that were just queued on the stream, with one event for all. Each becomes a read of its source and
- * the arriving write of its target. Blocks as sm_transfer_follow(). On failure none is entered, and copies may be
+ * the arriving write of its target. Blocks as sm_transfer_record(). On failure none is entered, and copies may be
  * untracked. */
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream);
 

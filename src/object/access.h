@@ -5,8 +5,9 @@
 #include "object/transaction.h"
 
 /* All functions take and release the object's lock. None holds it during a wait for a fence on the host, or during a
- * callback. Two other things can block with the lock held. One is a copy from or to pageable memory that is too small
- * to be staged. The other is the synchronization of a stream behind which no event could be recorded. */
+ * callback. Three other things can block with the lock held: a copy from or to pageable memory that is too small to be
+ * staged, the synchronization of a stream behind which no event could be recorded, and the page-locking of a shareable
+ * object's memory for its first transfer. */
 
 /* Makes the side's copy ready for an access by the host or any stream, and stores its pointer. Blocks until the work
  * that the access conflicts with has ended. The object owns the memory. If memory is refused, reclaims some and tries

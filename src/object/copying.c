@@ -17,7 +17,7 @@
 /* A record of the pairs, and its state when the round began. */
 struct noted_record {
     struct sm_record *record;
-    struct sm_before before;
+    struct sm_state before;
 };
 
 struct call {

@@ -180,7 +180,7 @@ static synced_mem_status record_source_fence(struct sm_copy *from, struct sm_str
     synced_mem_status status = sm_inflight_settle(from, false, NULL);
     if (status == SYNCED_MEM_OK)
         status = sm_inflight_order(from, false, stream);
-    return status == SYNCED_MEM_OK ? sm_stream_queued(stream, after) : status;
+    return status == SYNCED_MEM_OK ? sm_stream_record(stream, after) : status;
 }
 
 static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct sm_stream *internal,

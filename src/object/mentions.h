@@ -1,5 +1,5 @@
 /*
- * The records that a push or pull of several objects concerns. An object in many pieces has few of them: a piece is
+ * The records that a push or pull concerns. An object in many pieces has few of them: a piece is
  * left out if its contents need no transfer, and no write of them is open or in flight. A piece is mentioned once, an
  * undivided object each time that the caller lists it. All functions need the roots' locks.
  */
@@ -19,7 +19,7 @@ struct sm_mention {
     unsigned writes;           /* writes to the device copy when the head was set */
     /* Of a record that is held while nothing is locked: the state before the call changed the head, and the size, as
      * views may cut the record. */
-    struct sm_before before;
+    struct sm_state before;
     size_t size;
 };
 

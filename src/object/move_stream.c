@@ -1,4 +1,4 @@
-/* The stream of a push or pull. */
+/* The stream of a push, pull or copy. */
 #include "object/move_stream.h"
 
 #include "base/status.h"

@@ -427,7 +427,7 @@ static synced_mem_status find_stream(const struct sm_pairs *pairs, const struct 
 static synced_mem_status order_after_stream(struct sm_stream *internal, struct sm_stream *stream)
 {
     struct sm_fence *fence;
-    SM_TRY(sm_stream_queued(stream, &fence));
+    SM_TRY(sm_stream_record(stream, &fence));
     const synced_mem_status status = sm_stream_wait(internal, fence);
     sm_fence_drop(fence);
     return status;

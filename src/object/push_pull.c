@@ -106,11 +106,12 @@ static void set_head(const struct call *call, struct sm_mention *mention)
     sm_set_head(record, sm_head(record) | sm_bit(side));
 }
 
-/* After a failure, reopens the uses that the call has settled: the head has not changed since it took the lock. */
+/* After a failure, reopens the uses that the call has settled. Its head stays as it is: the call has changed it only to
+ * take out lost contents. */
 static void leave_record(const struct call *call, struct sm_mention *mention, synced_mem_status status)
 {
     if (status != SYNCED_MEM_OK && status != SM_AGAIN) {
-        const struct sm_before now = sm_state_of(mention->record);
+        const struct sm_state now = sm_state_of(mention->record);
         sm_restore_record(mention->record, &now);
     } else if (status == SYNCED_MEM_OK) {
         set_head(call, mention);
@@ -206,9 +207,10 @@ static synced_mem_status move_record(struct call *call, struct sm_mention *menti
 
 /* ---- All ---- */
 
-/* Makes the record's side usable and its owner's memory exist, if the record moves. An unusable host copy is given up.
- * SM_AGAIN: the owner gets its memory with nothing locked. */
-static synced_mem_status find_missing_memory(struct call *call, struct sm_mention *mention)
+/* Prepares the memory of the record's side, if the record moves. Gives up a copy that is unusable. A divided owner gets
+ * memory here; an undivided one when its transfer is queued, in the order of the stream. SM_AGAIN: the owner gets its
+ * memory with nothing locked. */
+static synced_mem_status prepare_target(struct call *call, struct sm_mention *mention)
 {
     const enum sm_side side = call->side;
     struct sm_record *const record = mention->record;
@@ -249,7 +251,7 @@ static synced_mem_status move_all_records(struct call *call)
     for (struct sm_mention *each = call->mentions.list; each < end && status == SYNCED_MEM_OK; each++) {
         call->round.failed = each->object;
         if (!each->ready)
-            status = find_missing_memory(call, each);
+            status = prepare_target(call, each);
     }
     if (status != SYNCED_MEM_OK)
         return status;
@@ -319,7 +321,7 @@ static void leave_again(const struct call *call, const struct sm_mention *mentio
 {
     const bool is_taken_back = status != SYNCED_MEM_OK && call->count == 1;
     sm_drop_lost(record);
-    const struct sm_before now = sm_state_of(record);
+    const struct sm_state now = sm_state_of(record);
     const bool arrived = !is_taken_back && has_arrived(call, mention, record);
     if (arrived && is_pull(call))
         sm_close_write(record);
@@ -403,7 +405,7 @@ static synced_mem_status move_objects(struct call *call)
     return status == SYNCED_MEM_OK ? SYNCED_MEM_OK : sm_reap_after(status, false);
 }
 
-/* The memory that the call needs for one object. */
+/* As much memory as the call needs for one object. The arrays lie one behind the other in it. */
 struct share {
     struct sm_transfers_row row;
     struct sm_mention mention;

@@ -262,7 +262,7 @@ static synced_mem_status record_stream_fence(int device, synced_mem_stream handl
     if (!stream)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING,
                        "the stream is capturing, so no event can be recorded on it: call after the capture");
-    synced_mem_status status = sm_stream_queued(stream, out);
+    synced_mem_status status = sm_stream_record(stream, out);
     sm_stream_drop(stream);
     return status;
 }

@@ -291,11 +291,11 @@ static unsigned count_given(const struct sm_record *record, enum sm_side side)
     return copy ? copy->given : 0;
 }
 
-struct sm_before sm_state_of(const struct sm_record *record)
+struct sm_state sm_state_of(const struct sm_record *record)
 {
-    return (struct sm_before){.offset = sm_begin_of(record),
-                              .head = sm_head(record),
-                              .given = {count_given(record, SM_CPU), count_given(record, SM_GPU)}};
+    return (struct sm_state){.offset = sm_begin_of(record),
+                             .head = sm_head(record),
+                             .given = {count_given(record, SM_CPU), count_given(record, SM_GPU)}};
 }
 
 static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct sm_transaction *transaction)
@@ -308,7 +308,7 @@ static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct s
     if (!transaction->every)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the state of %zu parts",
                        transaction->records);
-    struct sm_before *before = transaction->every;
+    struct sm_state *before = transaction->every;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         *before++ = sm_state_of(each);
     return SYNCED_MEM_OK;
@@ -368,7 +368,7 @@ static bool is_uncounted(unsigned before, unsigned now)
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
  * before still has them. A side stays valid if another thread's call has given out its pointer or brought its contents
  * meanwhile. Without copy threads nobody would work on a transfer that no head counts on, so it is cancelled. */
-static void restore_head(struct sm_record *record, const struct sm_before *before)
+static void restore_head(struct sm_record *record, const struct sm_state *before)
 {
     unsigned head = sm_head(record);
     const bool still = (head & before->head) == before->head;
@@ -384,8 +384,8 @@ static void restore_head(struct sm_record *record, const struct sm_before *befor
 
 /* Stores the state that the record had. Another call may have joined it from several. Returns false if these had
  * different heads: the head no longer separates bytes that were valid before, so what is valid stays valid. */
-static bool find_before(const struct sm_record *record, const struct sm_before *before, const struct sm_before *last,
-                        struct sm_before *out)
+static bool find_before(const struct sm_record *record, const struct sm_state *before, const struct sm_state *last,
+                        struct sm_state *out)
 {
     const size_t end = sm_begin_of(record) + sm_size_of(record);
     bool alike = true;
@@ -412,13 +412,13 @@ static void reopen_uses(const struct synced_mem *mem)
 
 /* Restores the heads of the records from one on to the end of the bytes that the call had. A record that was cut
  * meanwhile has the state that the whole had. */
-static void restore_heads(struct sm_record *first, size_t end, const struct sm_before *before,
-                          const struct sm_before *last)
+static void restore_heads(struct sm_record *first, size_t end, const struct sm_state *before,
+                          const struct sm_state *last)
 {
     for (struct sm_record *each = first; each; each = sm_next_before(each, end)) {
         while (before < last && before[1].offset <= sm_begin_of(each))
             before++;
-        struct sm_before whole;
+        struct sm_state whole;
         if (find_before(each, before, last, &whole))
             restore_head(each, &whole);
     }
@@ -434,12 +434,12 @@ static void undo_changes(const struct sm_transaction *transaction)
         reopen_uses(transaction->replacement.from ? sm_owner(mem) : mem);
     if (transaction->restores_nothing)
         return;
-    const struct sm_before *const before = transaction->every ? transaction->every : &transaction->one;
+    const struct sm_state *const before = transaction->every ? transaction->every : &transaction->one;
     restore_heads(sm_first_record(mem), sm_object_begin(mem) + sm_size(mem), before, before + transaction->records - 1);
 }
 
 /* The record of an object that was divided meanwhile stands for all pieces. */
-void sm_restore_record(struct sm_record *record, const struct sm_before *before)
+void sm_restore_record(struct sm_record *record, const struct sm_state *before)
 {
     const struct sm_detail first = sm_detail_get();
     const size_t end = record->kind == SM_PIECE ? sm_begin_of(record) + 1 : SIZE_MAX;

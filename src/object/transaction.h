@@ -1,7 +1,8 @@
 /*
  * Transactions: the begin and end of a call on one object, and how it waits in between. Calls on several objects use
- * the same steps with the locks of several.h. A transaction holds the object's lock from sm_enter() to sm_leave(). Each
- * unlock publishes the pointers that the hot path may return. After a failure the head is as it was at the beginning.
+ * the same steps with the locks of several.h. A transaction holds the object's lock from sm_enter() to sm_leave(), but
+ * for waits and callbacks. Before each of these, and at its end, it publishes the pointers that the hot path may
+ * return. After a failure the head is as it was at the beginning, without contents that were lost meanwhile.
  */
 #ifndef SM_TRANSACTION_H
 #define SM_TRANSACTION_H
@@ -11,8 +12,8 @@
 #include "object/object.h"
 #include "stream/waits.h"
 
-/* A record's state at the beginning of a call. */
-struct sm_before {
+/* A record's state, noted to restore it after a failure. */
+struct sm_state {
     size_t offset; /* in the root */
     unsigned head;
     unsigned given[SM_SIDES]; /* the count of each copy */
@@ -32,9 +33,11 @@ struct sm_replacement {
 /* The frame of one call on one object. */
 struct sm_transaction {
     struct synced_mem *mem;
-    bool restores_nothing;   /* a failure changes no head and reopens no use; the call joins no pieces */
-    struct sm_before one;    /* of an object with one record */
-    struct sm_before *every; /* of an object with several, by offset; NULL: it has one */
+    bool
+        restores_nothing; /* a failure restores no head, and reopens no use unless it replaces memory; the call joins no
+                                pieces */
+    struct sm_state one;  /* of an object with one record */
+    struct sm_state *every; /* of an object with several, by offset; NULL: it has one */
     size_t records;
     struct sm_copy *detached; /* the copies that sm_leave() retires, linked by next */
     struct sm_replacement replacement;
@@ -89,8 +92,8 @@ void sm_drop_held_record(struct sm_record *record);
 
 /* The steps for a record without a transaction, in a call that gives up no copies. sm_state_of() notes the state, after
  * sm_drop_lost(). sm_restore_record() does what sm_leave() does after a failure. */
-struct sm_before sm_state_of(const struct sm_record *record);
-void sm_restore_record(struct sm_record *record, const struct sm_before *before);
+struct sm_state sm_state_of(const struct sm_record *record);
+void sm_restore_record(struct sm_record *record, const struct sm_state *before);
 
 /* Take and release the lock of a record that a call has held while nothing was locked. The second publishes all records
  * of the object that it is in. Errors: as sm_lock_first(), in a forked child. */

@@ -166,7 +166,7 @@ void sm_unified_arrive(struct sm_copy *shared, struct sm_stream *stream)
     struct sm_stream *const behind =
         stream || !shared->writer_fence || !has_other_write(shared) ? stream : order_internal_stream(shared);
     struct sm_fence *fence;
-    if (behind && sm_stream_queued(behind, &fence) == SYNCED_MEM_OK)
+    if (behind && sm_stream_record(behind, &fence) == SYNCED_MEM_OK)
         sm_inflight_arrives(shared, fence);
     else if (shared->writer_fence && !has_other_write(shared))
         sm_inflight_arrives(shared, sm_fence_hold(shared->writer_fence));

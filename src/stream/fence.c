@@ -1,4 +1,4 @@
-/* Fences: events from one pool per device, with counted holders. Only this file waits for work on the host. */
+/* Fences: events from one pool per device, with counted holders. */
 #include "stream/fence.h"
 
 #include "base/slab.h"
@@ -64,7 +64,7 @@ void sm_fence_begin_on_host(struct sm_fence *fence, uint64_t serial, struct sm_h
     begin_fence(fence, serial, work);
 }
 
-synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle)
+synced_mem_status sm_fence_record_event(struct sm_fence *fence, synced_mem_stream handle)
 {
     SM_TRY(sm_device_event_record(fence->device, fence->event, handle));
     sm_count_up(SM_COUNT_event_records, 1);
@@ -86,7 +86,7 @@ synced_mem_status sm_fence_record(int device, synced_mem_stream handle, uint64_t
 {
     struct sm_fence *fence;
     SM_TRY(sm_fence_open(device, stream, NULL, &fence));
-    const synced_mem_status status = sm_fence_queued(fence, handle);
+    const synced_mem_status status = sm_fence_record_event(fence, handle);
     if (status == SYNCED_MEM_OK)
         *out = fence;
     else

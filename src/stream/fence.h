@@ -57,13 +57,14 @@ struct sm_fence {
  * once. Does not block. On failure *out is unchanged. */
 synced_mem_status sm_fence_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_fence **out);
 
-/* Opens a fence for work that threads of the library have yet to queue or do. It is queueing until sm_fence_queued() or
- * sm_fence_close() is called. The caller holds the fence once. The fence holds the work and drops it with drop().
- * serial: equals no stream's and no other fence's. Does not block. On failure *out is unchanged. */
+/* Opens a fence for work that threads of the library have yet to queue or do. It is queueing until
+ * sm_fence_record_event() or sm_fence_close() is called. The caller holds the fence once. The fence holds the work and
+ * drops it with drop(). serial: equals no stream's and no other fence's. Does not block. On failure *out is
+ * unchanged. */
 synced_mem_status sm_fence_open(int device, uint64_t serial, struct sm_host_work *work, struct sm_fence **out);
 /* Records the fence's event behind its work, which is all queued on the stream now. The fence is then pending. Does not
  * block. On failure the fence is unchanged. */
-synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle);
+synced_mem_status sm_fence_record_event(struct sm_fence *fence, synced_mem_stream handle);
 /* Makes the fence stand for work that threads of the host do alone, without an event. The memory of the fence belongs
  * to the work: drop() frees it. Otherwise as sm_fence_open(). */
 void sm_fence_begin_on_host(struct sm_fence *fence, uint64_t serial, struct sm_host_work *work);

@@ -32,7 +32,7 @@ synced_mem_status sm_internal_stream(int device, enum sm_internal internal, stru
 }
 
 /* The last fence is stored in the order of the events: it stands for all that is queued. */
-synced_mem_status sm_internal_stream_queued(struct sm_stream *internal, struct sm_fence **out)
+synced_mem_status sm_internal_stream_record(struct sm_stream *internal, struct sm_fence **out)
 {
     sm_mutex_lock(&internal->lock);
     const synced_mem_status status = sm_stream_record_fence(internal, out);

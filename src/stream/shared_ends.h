@@ -1,5 +1,5 @@
 /*
- * Shared ends: in a call on several objects, one event on a stream ends the stream's uses of all of them.
+ * Shared ends: in a call on several records, one event on a stream ends the stream's uses of all of them.
  *
  * The event covers the work that the stream was given before the call. So the thread holds the locks of all objects
  * from sm_share_ends() to sm_share_no_ends(). Work that other threads launch meanwhile is in no order with the call.

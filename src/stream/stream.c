@@ -291,9 +291,9 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
 
 /* ---- Events on streams ---- */
 
-synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **out)
+synced_mem_status sm_stream_record(struct sm_stream *stream, struct sm_fence **out)
 {
-    return stream->kind == SM_STREAM_INTERNAL ? sm_internal_stream_queued(stream, out)
+    return stream->kind == SM_STREAM_INTERNAL ? sm_internal_stream_record(stream, out)
                                               : sm_stream_record_fence(stream, out);
 }
 
@@ -342,7 +342,7 @@ static synced_mem_status record_use_end(struct sm_stream *stream, struct sm_fenc
         forget_vanished_stream(stream);
         return fail_vanished(stream);
     }
-    SM_TRY(sm_stream_queued(on, out));
+    SM_TRY(sm_stream_record(on, out));
     sm_shared_end_add(*out);
     return SYNCED_MEM_OK;
 }

@@ -88,8 +88,8 @@ synced_mem_status sm_internal_stream(int device, enum sm_internal internal, stru
  * sm_internal_stream() and sm_device_stream_query(). */
 synced_mem_status sm_internal_stream_behind(int device, enum sm_internal first, struct sm_stream **out);
 
-/* sm_stream_queued() for an internal stream, which keeps the fence. */
-synced_mem_status sm_internal_stream_queued(struct sm_stream *internal, struct sm_fence **out);
+/* sm_stream_record() for an internal stream, which keeps the fence. */
+synced_mem_status sm_internal_stream_record(struct sm_stream *internal, struct sm_fence **out);
 
 /* Returns the internal stream, or NULL if sm_internal_stream() has not created it yet. Does not block. */
 struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal internal);
@@ -139,7 +139,7 @@ static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)
 
 /* Records a fence for all work that is queued on the stream, after the library queued some. The caller holds it. Does
  * not block. On failure *out is unchanged. */
-synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **out);
+synced_mem_status sm_stream_record(struct sm_stream *stream, struct sm_fence **out);
 
 /* Stores a fence for all work that the stream was given until now, or until it was done. A call that shares ends gets
  * the same fence for one stream (shared_ends.h). The caller holds it. Does not block. On failure *out is unchanged.
@@ -148,7 +148,8 @@ synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **o
 synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **out);
 
 /* Makes work that is queued on the stream from now on run after the fence's work. Makes no call to the runtime if the
- * fence is not pending, if its work is on this stream, or if the stream was the last one to wait for it. Blocks only
+ * fence is not pending, if its work is on this stream, or if the stream was the last one to wait for it; the event of
+ * another device is polled first. Blocks only
  * while the fence is queueing. A lost fence that was queueing returns why it failed. */
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fence);
 

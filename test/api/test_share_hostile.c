@@ -264,7 +264,8 @@ START_TEST(locks_end_with_their_process)
 }
 END_TEST
 
-/* A million locks on the control page's file, which make each call on a lock slow, and a word in front for each index. */
+/* A million locks on the control page's file, which make each call on a lock slow, and a word in front for each
+ * index. */
 enum { MILLION = 1000000, BEYOND_MS = 100, ROUNDS = 4 };
 
 static void lock_a_million(int socket)

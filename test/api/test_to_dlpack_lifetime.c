@@ -1,4 +1,5 @@
-/* Checks that the memory of an object that is given out as a DLPack tensor stays until the tensor's deleter was called. */
+/* Checks that the memory of an object that is given out as a DLPack tensor stays until the tensor's deleter was
+ * called. */
 #include "dlpack_kit.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /*
- * Checks how the cost of a call on a root grows with its number of parts: the steps inside the library, the calls of the
- * runtime and the processor's time are proportional to it, whatever is in flight on the parts.
+ * Checks how the cost of a call on a root grows with its number of parts: the steps inside the library, the calls of
+ * the runtime and the processor's time are proportional to it, whatever is in flight on the parts.
  */
 #include "views_kit.h"
 

@@ -121,7 +121,8 @@ static void free_it(void *data, size_t size, size_t alignment, int device, synce
     free(data);
 }
 
-/* The copy has cut its target where its source is cut, and counts on the parts while it calls the target's allocator. */
+/* The copy has cut its target where its source is cut, and counts on the parts while it calls the target's
+ * allocator. */
 START_TEST(in_a_callback)
 {
     const synced_mem_allocator allocator = {

@@ -132,8 +132,8 @@ static void write_small_view(void)
     host_fill(data, 100, 3);
 }
 
-/* The same, and the wait fails. The target was the only valid copy, so its contents are lost, but not those that another
- * thread has written to a view. */
+/* The same, and the wait fails. The target was the only valid copy, so its contents are lost, but not those that
+ * another thread has written to a view. */
 START_TEST(a_written_view_of_the_target_of_a_failed_copy)
 {
     stream = open_stream(NON_BLOCKING);

@@ -1,4 +1,5 @@
-/* Checks staged transfers that fail, and what a failed call leaves. The suite sweep lets each call of the runtime fail. */
+/* Checks staged transfers that fail, and what a failed call leaves. The suite sweep lets each call of the runtime
+ * fail. */
 #include "calls.h"
 #include "cudart_emu.h"
 #include "failing_calloc.h"
@@ -324,8 +325,8 @@ START_TEST(a_turn_ends_though_another_pull_failed)
 }
 END_TEST
 
-/* The same of an object in parts, one of several in the call. Of its parts those that arrived are valid on the host, and
- * their open write has ended. The others are as before. */
+/* The same of an object in parts, one of several in the call. Of its parts those that arrived are valid on the host,
+ * and their open write has ended. The others are as before. */
 START_TEST(a_part_arrives_though_another_failed)
 {
     void *const mine[] = {malloc(SIZE), malloc(SIZE)};

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 /* One for each device and for the host, and one for reserved addresses. All fit into the address space that
- * ThreadSanitizer leaves to a program. Valgrind leaves less: each is as large as the system permits, down to the least. */
+ * ThreadSanitizer leaves to a program. Valgrind leaves less: each is as large as the system permits, down to the
+ * least. */
 #define ARENA_SIZE ((size_t)32 << 30)
 #define RESERVED_SIZE ((size_t)128 << 30)
 #define LEAST_SIZE ((size_t)1 << 30)

@@ -53,8 +53,8 @@ static bool have_bytes_in_common(const struct range *before, const struct range 
     return before && before->copy != range->copy && before->end > range->begin;
 }
 
-/* The copies of a batch are not ordered among themselves. Of the ranges that begin earlier, the one that reaches furthest
- * is enough to compare with. */
+/* The copies of a batch are not ordered among themselves. Of the ranges that begin earlier, the one that reaches
+ * furthest is enough to compare with. */
 static cudaError_t check_order(const struct range *end, struct range *ranges)
 {
     struct range *furthest = NULL;

@@ -1,7 +1,7 @@
 /*
  * A fuzz target: bytes become the message of another process, the files that come with it, and a control page. The
- * object is received, or refused. Then its turns are taken, with words in the page that are written in between. An input
- * that ends early is filled up with zeros.
+ * object is received, or refused. Then its turns are taken, with words in the page that are written in between. An
+ * input that ends early is filled up with zeros.
  */
 #include "fuzz.h"
 #include "peer.h"

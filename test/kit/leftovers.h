@@ -25,8 +25,8 @@ static inline int count_open_descriptors(void)
     return count;
 }
 
-/* Waits for the end of the library's threads. A sanitizer does not find all that a forked child has if the parent has other
- * threads just then. */
+/* Waits for the end of the library's threads. A sanitizer does not find all that a forked child has if the parent has
+ * other threads just then. */
 static inline void await_threads(void)
 {
     int count = 2;

@@ -1,4 +1,5 @@
-/* The other end of a socket over which processes share memory. The fuzz targets use it too, so it does without Check. */
+/* The other end of a socket over which processes share memory. The fuzz targets use it too, so it does without
+ * Check. */
 #ifndef PEER_H
 #define PEER_H
 

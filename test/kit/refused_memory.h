@@ -1,4 +1,5 @@
-/* Makes all allocations of the library fail from one on. The suite lists 'calloc' and 'sm_slab_take' among its wraps. */
+/* Makes all allocations of the library fail from one on. The suite lists 'calloc' and 'sm_slab_take' among its
+ * wraps. */
 #ifndef REFUSED_MEMORY_H
 #define REFUSED_MEMORY_H
 

@@ -63,8 +63,8 @@ static inline void leave(struct sm_participant *participant)
     free(participant);
 }
 
-/* Starts a child that ends with the function's result. A child that hangs is killed. Nothing of Check's may be called in
- * it. */
+/* Starts a child that ends with the function's result. A child that hangs is killed. Nothing of Check's may be called
+ * in it. */
 static inline pid_t start_child(int (*function)(void *argument), void *argument)
 {
     (void)fflush(NULL);

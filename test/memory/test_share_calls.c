@@ -210,8 +210,8 @@ START_TEST(a_lock_ends_before_its_last_descriptor)
 }
 END_TEST
 
-/* A process with a million locks on the page's file makes each call on a lock slow, and can pretend that all indices wait
- * in front. Each call ends in its time. */
+/* A process with a million locks on the page's file makes each call on a lock slow, and can pretend that all indices
+ * wait in front. Each call ends in its time. */
 enum { SLOW_MS = 200, BEYOND_MS = 100 };
 
 static uint64_t shortest[3]; /* join, wait, leave */

@@ -401,8 +401,8 @@ static void send_strangers(size_t count)
         (void)__real_close(files[i]);
 }
 
-/* The receiving thread makes no call on what comes but to find out whether it is memory, and leaves the close to others,
- * which may never return from it. */
+/* The receiving thread makes no call on what comes but to find out whether it is memory, and leaves the close to
+ * others, which may never return from it. */
 START_TEST(nobody_waits_for_a_close)
 {
     static const size_t counts[] = {2, 3, 4, 60};

@@ -61,11 +61,11 @@ void __wrap_sm_device_stay(int device)
 /* Stops the next thread that queues a fence. The last chunk is then queued, and a stream can wait for it. */
 static atomic_bool stops_when_queued;
 
-synced_mem_status __real_sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle);
-synced_mem_status __wrap_sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle);
-synced_mem_status __wrap_sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle)
+synced_mem_status __real_sm_fence_record_event(struct sm_fence *fence, synced_mem_stream handle);
+synced_mem_status __wrap_sm_fence_record_event(struct sm_fence *fence, synced_mem_stream handle);
+synced_mem_status __wrap_sm_fence_record_event(struct sm_fence *fence, synced_mem_stream handle)
 {
-    const synced_mem_status status = __real_sm_fence_queued(fence, handle);
+    const synced_mem_status status = __real_sm_fence_record_event(fence, handle);
     if (atomic_exchange(&stops_when_queued, false)) {
         atomic_store(&gate.is_reached, true);
         SOUND(await(&gate.is_closed, false));

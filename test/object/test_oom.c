@@ -64,8 +64,8 @@ static void run(const void *argument)
     gpu_check_nothing_left();
 }
 
-/* Returns how many seeds share the failures; without seeds, each how many-th allocation fails. A child ends slowly under
- * the address sanitizer, which searches for leaks then. On a GPU it starts slowly. Otherwise each seed makes all
+/* Returns how many seeds share the failures; without seeds, each how many-th allocation fails. A child ends slowly
+ * under the address sanitizer, which searches for leaks then. On a GPU it starts slowly. Otherwise each seed makes all
  * failures. */
 static unsigned sharing_seeds(void)
 {

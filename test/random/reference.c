@@ -231,8 +231,8 @@ static void queued_on(const struct object *owner, struct part *part, enum work w
         part->leaving[CPU] |= in_set(stream);
 }
 
-/* A writer stays valid after a read of its own, and not after a read elsewhere. What it had to read before it wrote stays
- * valid to read. */
+/* A writer stays valid after a read of its own, and not after a read elsewhere. What it had to read before it wrote
+ * stays valid to read. */
 static void turn_to(struct part *part, enum mode mode, int domain)
 {
     if (mode != READ) {

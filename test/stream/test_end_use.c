@@ -315,8 +315,8 @@ static void meet(synced_mem_stream stream)
     OK(synced_mem_release(other));
 }
 
-/* Destroys a stream, without a word to the library. Returns another stream with the same handle. NULL: the runtime gives
- * another handle. */
+/* Destroys a stream, without a word to the library. Returns another stream with the same handle. NULL: the runtime
+ * gives another handle. */
 static synced_mem_stream replace(synced_mem_stream stream)
 {
     gpu_stream_destroy(stream);

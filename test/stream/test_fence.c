@@ -97,7 +97,7 @@ START_TEST(streams_wait)
     OK(sm_stream_find(0, handle, &stream));
     OK(sm_internal_stream(0, SM_INTERNAL_H2D, &other));
     gpu_delay(handle);
-    OK(sm_stream_queued(stream, &fence));
+    OK(sm_stream_record(stream, &fence));
     OK(sm_stream_wait(stream, fence));
     ck_assert_uint_eq(stats_now().stream_waits, 0);
     OK(sm_stream_wait(other, fence));

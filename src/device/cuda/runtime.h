@@ -2,12 +2,13 @@
  * Shared by the files of device/cuda/, the seam on the CUDA runtime. Only they include CUDA headers, and the
  * differences between CUDA versions are handled in them.
  *
- * Every runtime call that can fail goes through check_code(), which clears the runtime's last error and maps the code.
+ * A runtime call whose failure matters goes through check_code(), which clears the runtime's last error and maps the
+ * code.
  *
  * Around each call, enter_device() makes the device current and relaxes the thread's capture mode, so that no thread's
  * capture is disturbed. leave_device() restores both. Work on a stream that does not capture disturbs no capture in any
  * mode. For such work make_current() replaces enter_device(): it changes nothing if the device is already current, as
- * it is before a push's copy.
+ * it mostly is on the path of a transfer.
  */
 #ifndef SM_DEVICE_CUDA_H
 #define SM_DEVICE_CUDA_H
