@@ -324,7 +324,7 @@ START_TEST(records_of_other_threads)
     ck_assert_uint_eq(records.cells.used, (size_t)many);
     ck_assert_uint_eq(records.cells.fresh_cells, 0);
     for (int i = 0; i < SM_SHARDS; i++)
-        ck_assert(!records.shelves[i].list && !records.shelves[i].batch);
+        ck_assert(!records.shelves[i].list && !records.shelves[i].bundle);
     while (many > 0)
         sm_slab_give(&records, found[--many]);
     sm_slab_trim(&records);
