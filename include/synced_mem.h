@@ -13,8 +13,8 @@
  * The defaults, to which the comments of sections and functions add:
  * - Sizes and capacities are in bytes, and may be 0; an object has at most PTRDIFF_MAX less 2 MiB. Set struct_size to
  *   the size of your struct.
- * - Failure. A failed call changes no head, contents, size or valid pointer. It sets no output, except that an object
- *   or tensor to be made becomes NULL.
+ * - Failure. A failed call changes no head, contents, size or valid pointer; exceptions: copies, and lists (_n). It
+ *   sets no output, except that an object or tensor to be made becomes NULL.
  * - Threads. Any thread may call any function at any time. To write while another thread uses the contents is a race.
  * - Blocking. Calls wait for other calls on the object and for short locks, not for a device. Exceptions: memory is
  *   short; memory is given up; a call on a stream transfers from pageable memory, which has been read on return.
@@ -25,13 +25,13 @@
  * - Errors. ERR_ is short for SYNCED_MEM_ERR_. An accessor returns NULL only on failure: see synced_mem_last_error().
  *   Any call may return ERR_INVALID_ARGUMENT (a number out of range; an unknown struct_size, flag or enumerator; NULL
  *   as object, result, struct or array), ERR_OUT_OF_HOST_MEMORY, and ERR_FORKED (in a child of a process that has used
- *   a GPU through the library: docs/guide/threads.md). A fact of NULL as object is 0, NULL or "", with
+ *   a GPU through the library: docs/guide/threads.md). A fact of NULL as object is 0 (a device: -1), NULL or "", with
  *   ERR_INVALID_ARGUMENT as the last error.
  * - "GPU errors" are ERR_NO_GPU, ERR_INVALID_DEVICE (also for a stream of another device), ERR_OUT_OF_DEVICE_MEMORY,
  *   ERR_DEVICE_LOST, ERR_CAPTURING, and ERR_CUDA for the runtime's other errors.
- * - Streams are of the object's device, even if nothing is moved, and stay the caller's. NULL is the legacy default
- *   stream. Unless a comment accepts them, SYNCED_MEM_NO_STREAM, which is (cudaStream_t)-1, and
- *   SYNCED_MEM_STREAM_LIBRARY are an ERR_INVALID_ARGUMENT.
+ * - Streams are of the object's device, even if nothing is moved, and stay the caller's; an empty list ignores its
+ *   stream. NULL is the legacy default stream, of the device of the list's first object. Unless a comment accepts them,
+ *   SYNCED_MEM_NO_STREAM, which is (cudaStream_t)-1, and SYNCED_MEM_STREAM_LIBRARY are an ERR_INVALID_ARGUMENT.
  * - Graph capture. A capturing stream admits accesses that need no transfer, fill or memory, and change no head. Other
  *   calls on it, or that would wait for it, return ERR_CAPTURING, and the capture goes on.
  */
@@ -156,7 +156,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size
 SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
 
 /** Gives up a reference, and with the last one the object and its memory. Ignores NULL.
- * Errors: ERR_INVALID_STATE (released too often); ERR_CUDA (a wait failed; the reference stays). @since 0.1 */
+ * Errors: ERR_INVALID_STATE (released too often; a build with assertions ends the process); ERR_CUDA (a wait failed;
+ * the reference stays). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
 
 /** Frees the library's streams, events, memory pools and released memory, until it is used again.
@@ -180,10 +181,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *
  * Without a stream an access blocks until the contents have arrived, unless it overwrites them, and until conflicting
  * transfers and streams no longer use the copy. A device pointer is then for kernels on the legacy stream or on
- * blocking streams, and later conflicting calls come after those.
+ * blocking streams, and later conflicting calls come after those. All such accesses are one domain: the program itself
+ * orders its kernels on several blocking streams.
  *
  * On a stream (_on) an access is for work queued there up to the next conflicting call, which comes after that work. A
- * write ends at the next call on the object other than an access on the stream: docs/guide/streams.md.
+ * write ends at the next call on the object other than an access on the stream, a query or a fact:
+ * docs/guide/streams.md.
  *
  * Source: Caffe, SyncedMemory::cpu_data and its siblings; overwrite is this library's addition.
  *
@@ -229,7 +232,9 @@ SYNCED_MEM_API synced_mem_head_kind synced_mem_head(const synced_mem *mem);
 /*
  * A push or pull queues its transfer on the stream and returns. The stream waits for earlier work on the objects'
  * memory, and work queued on it afterwards sees the contents. Pointers to write expire. A list may be empty, or name an
- * object twice, which is moved once; an access to one of its objects waits for all: docs/guide/streams.md.
+ * object twice, which is moved once; an access to one of its objects waits for all: docs/guide/streams.md. After a
+ * failure objects of the list may be SYNCED whose transfers had begun. Of a MIXED object it moves what the other side
+ * alone has, which may be nothing.
  *
  * Errors: GPU errors; ERR_INVALID_STATE (a push if the head is UNINITIALIZED or AT_GPU, a pull if it is UNINITIALIZED
  * or AT_CPU).
@@ -240,8 +245,8 @@ SYNCED_MEM_API synced_mem_head_kind synced_mem_head(const synced_mem *mem);
 SYNCED_MEM_API synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream);
 
 /** Ends the stream's use of all objects. Call it after the stream's last work is queued, before the stream is
- * destroyed; otherwise a later call may return ERR_INVALID_STATE once. Does nothing for an unknown stream,
- * SYNCED_MEM_NO_STREAM and SYNCED_MEM_STREAM_LIBRARY. @since 0.2 */
+ * destroyed; otherwise a later call may return ERR_INVALID_STATE once, and may pass the dead handle to the CUDA
+ * runtime. Does nothing for an unknown stream, SYNCED_MEM_NO_STREAM and SYNCED_MEM_STREAM_LIBRARY. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_forget_stream(synced_mem_stream stream);
 
 /** Transfers the host copy to the device: AT_CPU becomes SYNCED. If the head is SYNCED, or the memory unified, nothing
@@ -264,17 +269,18 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *
 /* ---- Copies ---- */
 /*
  * The object to gets the contents of the object from, which has the same size and keeps its head and copies; if it is
- * UNINITIALIZED, to becomes so. A list (_n) copies from[i] to to[i]; it may be empty, or name a source twice. Failures,
- * and blocking with mapped placement: docs/guide/copies.md.
+ * UNINITIALIZED, or MIXED in parts of it, to becomes so too. A list (_n) copies from[i] to to[i]; it may be empty, or
+ * name a source twice. After a failure each to is as before, has the new contents, or has lost its own. Details, and
+ * blocking with mapped placement: docs/guide/copies.md.
  *
  * Errors: GPU errors (ERR_INVALID_DEVICE: a stream of a third device, even if from is UNINITIALIZED);
- * ERR_INVALID_ARGUMENT (the sizes differ; from and to are one object, or overlap; a list writes an object twice, or
- * memory that overlaps another's valid copy).
+ * ERR_INVALID_ARGUMENT (the sizes differ; from and to are one object, or overlap; a list writes an object that it names
+ * again, or memory that overlaps another's valid copy).
  */
 
 /** Copies to the device copy of to, which becomes AT_GPU, by one transfer on the stream.
- * @param stream  of the device of to or from; if to has none yet, any stream, whose device it takes. A default stream
- *                is of the device of to, else of from @since 0.2 */
+ * @param stream  of the device of to or from; if to has none yet, any stream, whose device its memory is on. A default
+ *                stream is of the device of to, else of from @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy(synced_mem *to, synced_mem *from, synced_mem_stream stream);
 
 /** Copies count pairs to the device copies of to. A default stream is of the first pair's device. @since 0.2 */
@@ -295,7 +301,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_cpu_copy_n(synced_mem *const *to, sy
 SYNCED_MEM_API synced_mem_status synced_mem_clear(synced_mem *mem);
 
 /** Sets pending to 1 while the library's transfers, fills or allocations on the memory are pending, else to 0.
- * Errors: ERR_DEVICE_LOST; the reason of a failed staged transfer. @since 0.1 */
+ * Errors: ERR_DEVICE_LOST; the reason of a failed staged transfer, once: contents that it was to bring are then valid
+ * where they came from. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_query(synced_mem *mem, int *pending);
 
 /** Waits for the library's transfers, fills and allocations on the memory.
@@ -312,7 +319,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
 
 /** Changes the size and keeps the contents up to the smaller size; new bytes read as zero. If no copy with the contents
- * has room, one of them moves to larger memory, and the other becomes stale.
+ * has room, one of them moves to larger memory, and the other becomes stale. Those of a MIXED object are gathered on
+ * one side.
  * Blocking: for transfers on the host copy if that is filled or moved; if the object is in parts, for writes of its
  * contents and calls on its parts. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size);
@@ -321,11 +329,11 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size)
  * Source: MixMemory of tensorRT_Pro. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size);
 
-/** Gives up the host copy's memory, unless both sides use it. Contents of it alone are moved to the device first.
+/** Gives up the host copy, and its memory unless both sides use it. Contents of it alone are moved to the device first.
  * Blocking: until transfers from it have arrived. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
 
-/** Gives up the device copy's memory, unless both sides use it. Contents of it alone are moved to the host first.
+/** Gives up the device copy, and its memory unless both sides use it. Contents of it alone are moved to the host first.
  * Blocking: until they have arrived. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
 

@@ -136,10 +136,10 @@ SYNCED_MEM_API int synced_mem_cpu_is_pinned(const synced_mem *mem);
  * Errors: ERR_DEVICE_LOST; the reason of a failed staged transfer. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_has_arrived(synced_mem *mem, synced_mem_side side, int *arrived);
 
-/** Returns the capacity of the host copy: of a view its size, 0 without a copy. @since 0.1 */
+/** Returns the capacity of the host copy: of a view with bytes its size, 0 without a copy. @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);
 
-/** Returns the capacity of the device copy: of a view its size, 0 without a copy. @since 0.1 */
+/** Returns the capacity of the device copy: of a view with bytes its size, 0 without a copy. @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_gpu_capacity(const synced_mem *mem);
 
 /** Returns the placement in effect, or that of the options before memory is used. A unified object that the host uses

@@ -39,11 +39,12 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
 /* ---- Copies of parts ---- */
 
 /** Copies size bytes of from, beginning at from_offset, to the bytes of to that begin at to_offset. from, which may be
- * to, keeps its head and copies, to its other bytes. The copy is valid on one side: that on which alone the other bytes
- * of to are valid; else that on which alone the bytes of from are; else the device. Bytes without contents make those
- * of to UNINITIALIZED. A failed call may have copied some bytes, or lost those of to: docs/guide/copies.md.
+ * to, keeps its head and copies, to its other bytes. The copy is valid on one side: with SYNCED_MEM_NO_STREAM on the
+ * host; else where alone the other bytes of to are valid; else where alone the bytes of from are; else on the device.
+ * Bytes without contents do not count, and make those of to UNINITIALIZED. A copy to the host ignores the stream. A
+ * failed call may have copied some bytes, or lost those of to: docs/guide/copies.md.
  * @param stream  for a copy to the device, of the device of to or from; a default stream and SYNCED_MEM_STREAM_LIBRARY
- *                are of the device of to, else of from. SYNCED_MEM_NO_STREAM: to the host
+ *                are of the device of to, else of from
  * Blocking: to the host, until the bytes have arrived and earlier work on those of to is done; to the device with
  * mapped placement. Threads: a resize meanwhile may return ERR_INVALID_STATE. Errors: GPU errors; ERR_INVALID_ARGUMENT
  * (also bytes or memory that overlap). @since 0.2 */
