@@ -2,8 +2,8 @@
 #include "object/mentions.h"
 
 #include "base/status.h"
-#include "object/concerned.h"
 #include "object/piece.h"
+#include "object/piece_tree.h"
 #include "object/several.h"
 #include "object/span.h"
 
@@ -69,11 +69,11 @@ static inline synced_mem_status list_record(struct sm_mentions *mentions, struct
  * there are pieces and objects. */
 static synced_mem_status list_piece(struct sm_mentions *mentions, struct sm_piece *piece, struct synced_mem *object)
 {
-    if (piece->record.entered & SM_MENTIONED)
+    if (piece->record.marks & SM_MENTIONED)
         return SYNCED_MEM_OK;
     SM_TRY(list_record(mentions, &piece->record, object));
     mentions->has_pieces = true;
-    piece->record.entered |= SM_MENTIONED;
+    piece->record.marks |= SM_MENTIONED;
     return SYNCED_MEM_OK;
 }
 
@@ -159,30 +159,38 @@ static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synce
     return SYNCED_MEM_OK;
 }
 
-/* Visits the pieces of a root that are concerned. If one of them moves, the heads of the others are not needed: the
- * root's head is the other side or MIXED. */
+/* The visit of a root's concerned pieces. */
+struct listing {
+    struct sm_mentions *mentions;
+    struct synced_mem *root;
+    enum sm_side side;
+    bool moves; /* a piece that is listed has contents to move */
+};
+
+static synced_mem_status list_visited(struct sm_piece *piece, void *context)
+{
+    struct listing *const listing = context;
+    SM_TRY(list_piece(listing->mentions, piece, listing->root));
+    listing->moves = listing->moves || sm_is_to_be_moved(&piece->record, listing->side);
+    return SYNCED_MEM_OK;
+}
+
+/* If one of the concerned pieces moves, the heads of the others are not needed: the root's head is the other side or
+ * MIXED. */
 static synced_mem_status list_concerned(struct sm_mentions *mentions, struct synced_mem *root, enum sm_side side,
                                         synced_mem_head_kind *head)
 {
-    bool moves = false;
-    if (sm_is_concerned(root->at.first, side)) {
-        SM_TRY(list_piece(mentions, root->at.first, root));
-        moves = sm_is_to_be_moved(&root->at.first->record, side);
-    }
-    for (struct sm_piece *each = sm_concerned_list(root, side); each; each = each->next_entered[side]) {
-        SM_TRY(list_piece(mentions, each, root));
-        moves = moves || sm_is_to_be_moved(&each->record, side);
-    }
-    *head = (synced_mem_head_kind)(moves ? (unsigned)SYNCED_MEM_MIXED : sm_head_of_records(root));
+    struct listing listing = {.mentions = mentions, .root = root, .side = side};
+    SM_TRY(sm_piece_tree_visit(sm_division_of(root), side, list_visited, &listing));
+    *head = (synced_mem_head_kind)(listing.moves ? (unsigned)SYNCED_MEM_MIXED : sm_head_of_records(root));
     return SYNCED_MEM_OK;
 }
 
 static __attribute__((noinline)) synced_mem_status
 list_pieces_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side, synced_mem_head_kind *head)
 {
-    const bool whole = object->record.kind == SM_WHOLE && !sm_has_one_record(object);
-    return whole && sm_concerned_begin(object) ? list_concerned(mentions, object, side, head)
-                                               : list_by_walk(mentions, object, side, head);
+    return object->record.kind == SM_WHOLE && !sm_has_one_record(object) ? list_concerned(mentions, object, side, head)
+                                                                         : list_by_walk(mentions, object, side, head);
 }
 
 static inline synced_mem_status list_records_of(struct sm_mentions *mentions, struct synced_mem *object,
@@ -219,7 +227,7 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
     const synced_mem_status status = list_all_records(mentions, mems, count, side);
     for (size_t i = 0; mentions->has_pieces && i < mentions->count; i++)
         if (mentions->list[i].record->kind == SM_PIECE)
-            mentions->list[i].record->entered &= (unsigned char)~SM_MENTIONED;
+            mentions->list[i].record->marks &= (unsigned char)~SM_MENTIONED;
     return status;
 }
 

@@ -76,9 +76,9 @@ struct sm_record {
         atomic_short device; /* of a root: SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
         struct {             /* of a piece */
             bool at_rest;    /* no write was open or in flight on its copies when it was published */
-            /* 1 << side is set: that list of concerned.h has it, or is incomplete. SM_MENTIONED: a push or pull that
-             * lists its records has listed it (mentions.h). */
-            unsigned char entered;
+            /* 1 << side is set: it is marked for the side (piece_tree.h). SM_MENTIONED: a push or pull that lists its
+             * records has listed it (mentions.h). */
+            unsigned char marks;
         };
     };
 };
@@ -90,20 +90,19 @@ struct sm_piece {
     size_t offset; /* in the root */
     struct sm_piece *before;
     struct sm_piece *after;
-    struct sm_piece *next_entered[SM_SIDES]; /* in the lists of concerned.h; the first piece is in none */
-    struct synced_mem *hot; /* the objects that have the piece's pointers published, linked by next_hot */
+    struct sm_piece_node *leaf; /* that has the piece; NULL: there is no tree */
+    struct synced_mem *hot;     /* the objects that have the piece's pointers published, linked by next_hot */
 };
 
 /* The first piece of a divided root, which the root keeps until it is whole again, and what the root has for all. */
 struct sm_division {
     struct sm_piece first;
-    struct sm_piece_node *tree;     /* of piece_tree.h; NULL: there are few pieces */
-    struct sm_piece_node *leaf;     /* the leaf that was found last, or NULL */
-    struct sm_piece *hint;          /* the piece that was found last */
-    struct sm_concerned *concerned; /* NULL: no push or pull of the root has made the lists */
-    unsigned loose;                 /* how many of the other pieces have no holders */
-    unsigned held;                  /* how often calls hold pieces, see piece.h */
-    unsigned given;                 /* the latest count of the root's copies, see sm_count_given() */
+    struct sm_piece_node *tree; /* of piece_tree.h; NULL: there are few pieces */
+    struct sm_piece_node *leaf; /* the leaf that was found last, or NULL */
+    struct sm_piece *hint;      /* the piece that was found last */
+    unsigned loose;             /* how many of the other pieces have no holders */
+    unsigned held;              /* how often calls hold pieces, see piece.h */
+    unsigned given;             /* the latest count of the root's copies, see sm_count_given() */
 };
 
 /* The place of an object among the pieces. first is NULL in an undivided object and in a view of 0 bytes. A view begins
@@ -156,7 +155,7 @@ struct synced_mem {
 };
 
 _Static_assert(sizeof(void *) < 8 || sizeof(struct synced_mem) == 128, "an untouched object is two cache lines");
-_Static_assert(sizeof(void *) < 8 || offsetof(struct sm_piece, next_entered) == 64, "a walk reads one cache line");
+_Static_assert(sizeof(void *) < 8 || offsetof(struct sm_piece, leaf) == 64, "a walk reads one cache line");
 _Static_assert(offsetof(struct sm_piece, record) == 0 && offsetof(struct sm_division, first) == 0,
                "sm_piece_of() and sm_division_of() convert pointers");
 

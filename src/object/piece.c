@@ -5,7 +5,6 @@
 #include "base/status.h"
 #include "copy/part.h"
 #include "memory/guard.h"
-#include "object/concerned.h"
 #include "object/guarding.h"
 #include "object/piece_tree.h"
 #include "object/publish.h"
@@ -23,8 +22,7 @@ bool sm_pieces_are_valid(const struct synced_mem *root)
     unsigned loose = 0;
     for (const struct sm_piece *each = root->at.first->after; each; each = each->after)
         loose += each->record.holders == 0;
-    return loose == sm_division_of(root)->loose && sm_piece_tree_is_valid(sm_division_of(root)) &&
-           sm_concerned_is_valid(root);
+    return loose == sm_division_of(root)->loose && sm_piece_tree_is_valid(sm_division_of(root));
 }
 
 void sm_pieces_trim(void)
@@ -89,7 +87,6 @@ static void give_piece(struct sm_piece *piece)
 static void give_division(struct sm_division *division)
 {
     give_copies(&division->first);
-    sm_concerned_end(division);
     sm_slab_give(&divisions, division);
 }
 
@@ -227,6 +224,9 @@ static synced_mem_status cut_piece(struct sm_piece *piece, size_t at)
     if (!right)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     init_piece(right, piece->root, piece->offset + at, sm_size_of(&piece->record) - at);
+    set_record_head(&right->record, sm_head(&piece->record));
+    right->record.at_rest = piece->record.at_rest;
+    right->record.marks = (unsigned char)sm_concerned_sides(right);
     synced_mem_status status = cut_parts(right, piece, at);
     if (status == SYNCED_MEM_OK && !sm_piece_tree_add(division, piece, right))
         status = sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the tree of parts");
@@ -235,8 +235,6 @@ static synced_mem_status cut_piece(struct sm_piece *piece, size_t at)
         return status;
     }
     sm_withdraw_all(piece);
-    set_record_head(&right->record, sm_head(&piece->record));
-    right->record.at_rest = piece->record.at_rest;
     set_piece_size(piece, at);
     right->before = piece;
     right->after = piece->after;
@@ -244,7 +242,6 @@ static synced_mem_status cut_piece(struct sm_piece *piece, size_t at)
         piece->after->before = right;
     piece->after = right;
     division->loose++;
-    sm_concerned_enter(right);
     protect_piece(piece);
     protect_piece(right);
     return SYNCED_MEM_OK;
@@ -312,9 +309,9 @@ static void join_pieces(struct sm_piece *left, struct sm_piece *right)
         right->after->before = left;
     sm_piece_tree_remove(sm_division_of(left->root), right);
     sm_division_of(left->root)->loose--;
-    sm_concerned_forget(right);
     const size_t size = sm_size_of(&left->record) + sm_size_of(&right->record);
     left->record.at_rest = left->record.at_rest && right->record.at_rest;
+    sm_piece_tree_mark(left);
     give_piece(right);
     set_piece_size(left, size);
     protect_piece(left);

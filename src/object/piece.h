@@ -83,8 +83,8 @@ void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_co
 /* Gives up a list from sm_make_parts(). */
 void sm_give_parts(struct sm_copy *list);
 
-/* Returns whether the pieces of a divided root without holders are counted right, and its tree and lists are valid.
- * With the lock held. */
+/* Returns whether the pieces of a divided root without holders are counted right, and its tree is valid. With the lock
+ * held. */
 bool sm_pieces_are_valid(const struct synced_mem *root);
 
 /* Frees the memory of unused structs, and of the trees' unused nodes. */

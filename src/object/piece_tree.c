@@ -1,24 +1,27 @@
-/* The search tree of a root's pieces. */
+/* The index of a root's pieces. */
 #include "object/piece_tree.h"
 
 #include "base/slab.h"
+#include "base/status.h"
 
 #include <assert.h>
 #include <string.h>
 
 enum {
-    MOST = 31,  /* entries of a node */
+    MOST = 30,  /* entries of a node */
     SPARSE = 8, /* a node with fewer entries is joined to a neighbour if the two fit in one */
     FEW = 8,    /* a root with more pieces gets a tree; it keeps the tree until it has half as many */
-    STRIDE = 8  /* of a search in a node */
+    STRIDE = 8, /* of a search in a node */
+    ROOM = (MOST + STRIDE - 1) / STRIDE * STRIDE /* offsets that a search may read */
 };
 #define NO_OFFSET SIZE_MAX
 
 /* The offsets are contiguous, so that a search reads few cache lines. */
 struct sm_piece_node {
-    unsigned count;
-    unsigned level;           /* 0: a leaf */
-    size_t offsets[MOST + 1]; /* those from count on are NO_OFFSET */
+    unsigned short count;
+    unsigned short level;     /* 0: a leaf */
+    unsigned marks[SM_SIDES]; /* bit i is set: the piece i is marked, or one below the node i may be */
+    size_t offsets[ROOM];     /* those from count on are NO_OFFSET */
     void *below[MOST];        /* the pieces or nodes that begin there */
 };
 
@@ -35,7 +38,7 @@ void sm_piece_tree_trim(void)
 
 static void clear_offsets(struct sm_piece_node *node)
 {
-    for (unsigned i = node->count; i <= MOST; i++)
+    for (unsigned i = node->count; i < ROOM; i++)
         node->offsets[i] = NO_OFFSET;
 }
 
@@ -45,7 +48,9 @@ static struct sm_piece_node *make_node(unsigned level)
     if (!node)
         return NULL;
     node->count = 0;
-    node->level = level;
+    node->level = (unsigned short)level;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        node->marks[side] = 0;
     clear_offsets(node);
     return node;
 }
@@ -63,13 +68,44 @@ static unsigned find_entry(const struct sm_piece_node *node, size_t offset)
     return last;
 }
 
+/* Returns the bits of the sides for which an entry of the node is marked. */
+static unsigned get_marked_sides(const struct sm_piece_node *node)
+{
+    return (unsigned)(node->marks[SM_CPU] != 0) << SM_CPU | (unsigned)(node->marks[SM_GPU] != 0) << SM_GPU;
+}
+
+/* Returns the bits of the sides for which what the entry leads to is marked. */
+static unsigned get_marks_below(const struct sm_piece_node *node, unsigned index)
+{
+    return node->level > 0 ? get_marked_sides(node->below[index])
+                           : ((const struct sm_piece *)node->below[index])->record.marks;
+}
+
+static void mark_entry(struct sm_piece_node *node, unsigned index, unsigned sides)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        node->marks[side] |= (sides >> side & 1) << index;
+}
+
+/* Tells the pieces of a leaf's entries, from an index on, that the leaf has them. */
+static void tell_pieces(struct sm_piece_node *leaf, unsigned from)
+{
+    for (unsigned i = from; i < leaf->count; i++)
+        ((struct sm_piece *)leaf->below[i])->leaf = leaf;
+}
+
 /* Moves the entries from one index on to another. */
 static void shift_entries(struct sm_piece_node *node, unsigned from, unsigned to)
 {
     const unsigned count = node->count - from;
-    memmove(&node->offsets[to], &node->offsets[from], count * sizeof *node->offsets);
-    memmove(&node->below[to], &node->below[from], count * sizeof *node->below);
-    node->count = to + count;
+    if (count > 0) { /* pieces are often added in order */
+        memmove(&node->offsets[to], &node->offsets[from], count * sizeof *node->offsets);
+        memmove(&node->below[to], &node->below[from], count * sizeof *node->below);
+    }
+    const unsigned stay = (1U << (from < to ? from : to)) - 1;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        node->marks[side] = (node->marks[side] & stay) | node->marks[side] >> from << to;
+    node->count = (unsigned short)(to + count);
 }
 
 static void insert_entry(struct sm_piece_node *node, unsigned index, size_t offset, void *below)
@@ -77,6 +113,9 @@ static void insert_entry(struct sm_piece_node *node, unsigned index, size_t offs
     shift_entries(node, index, index + 1);
     node->offsets[index] = offset;
     node->below[index] = below;
+    mark_entry(node, index, get_marks_below(node, index));
+    if (node->level == 0)
+        ((struct sm_piece *)below)->leaf = node;
 }
 
 static void remove_entry(struct sm_piece_node *node, unsigned index)
@@ -89,11 +128,18 @@ static void remove_entry(struct sm_piece_node *node, unsigned index)
 static void move_entries(struct sm_piece_node *to, struct sm_piece_node *node, unsigned from)
 {
     const unsigned count = node->count - from;
-    memcpy(&to->offsets[to->count], &node->offsets[from], count * sizeof *to->offsets);
-    memcpy(&to->below[to->count], &node->below[from], count * sizeof *to->below);
-    to->count += count;
-    node->count = from;
+    const unsigned end = to->count;
+    memcpy(&to->offsets[end], &node->offsets[from], count * sizeof *to->offsets);
+    memcpy(&to->below[end], &node->below[from], count * sizeof *to->below);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        to->marks[side] |= node->marks[side] >> from << end;
+        node->marks[side] &= (1U << from) - 1;
+    }
+    to->count = (unsigned short)(end + count);
+    node->count = (unsigned short)from;
     clear_offsets(node);
+    if (to->level == 0)
+        tell_pieces(to, end);
 }
 
 /* ---- Finding ---- */
@@ -121,6 +167,63 @@ struct sm_piece *sm_piece_tree_find(struct sm_division *division, size_t offset)
     while (each->after && each->after->offset <= offset)
         each = each->after;
     return each;
+}
+
+/* ---- Marks ---- */
+
+/* Marks the way from the top to the leaf that has the offset. */
+static void mark_above(struct sm_division *division, size_t offset, unsigned sides)
+{
+    for (struct sm_piece_node *node = division->tree; sides && node->level > 0;) {
+        const unsigned index = find_entry(node, offset);
+        mark_entry(node, index, sides);
+        node = node->below[index];
+    }
+}
+
+/* The nodes above know of a leaf in which something is marked. So most marks concern the leaf alone. */
+void sm_piece_tree_mark_for(struct sm_piece *piece, unsigned sides)
+{
+    struct sm_piece_node *const leaf = piece->leaf;
+    piece->record.marks |= (unsigned char)sides;
+    if (!leaf)
+        return;
+    mark_above(sm_division_of(piece->root), piece->offset, sides & ~get_marked_sides(leaf));
+    mark_entry(leaf, find_entry(leaf, piece->offset), sides);
+}
+
+static synced_mem_status visit_if_concerned(struct sm_piece *piece, enum sm_side side, sm_piece_visitor *visit,
+                                            void *context)
+{
+    if (sm_is_concerned(piece, side))
+        return visit(piece, context);
+    piece->record.marks &= (unsigned char)~sm_bit(side);
+    return SYNCED_MEM_OK;
+}
+
+/* Removes the marks that nothing below needs. */
+static synced_mem_status visit_node(struct sm_piece_node *node, enum sm_side side, sm_piece_visitor *visit,
+                                    void *context)
+{
+    for (unsigned left = node->marks[side]; left; left &= left - 1) {
+        const unsigned index = (unsigned)__builtin_ctz(left);
+        SM_TRY(node->level > 0 ? visit_node(node->below[index], side, visit, context)
+                               : visit_if_concerned(node->below[index], side, visit, context));
+        if (!(get_marks_below(node, index) & sm_bit(side)))
+            node->marks[side] &= ~(1U << index);
+    }
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_piece_tree_visit(struct sm_division *division, enum sm_side side, sm_piece_visitor *visit,
+                                      void *context)
+{
+    assert(sm_piece_tree_is_valid(division));
+    if (division->tree)
+        return visit_node(division->tree, side, visit, context);
+    for (struct sm_piece *each = &division->first; each; each = each->after)
+        SM_TRY(visit_if_concerned(each, side, visit, context));
+    return SYNCED_MEM_OK;
 }
 
 /* ---- Adding ---- */
@@ -190,12 +293,13 @@ bool sm_piece_tree_add(struct sm_division *division, const struct sm_piece *befo
         return true;
     if (!division->tree && !begin_tree(division))
         return false;
-    struct sm_piece_node *leaf = find_leaf(division, before->offset);
-    if (leaf->count == MOST)
-        leaf = make_room(division, piece->offset);
-    if (leaf)
-        insert_entry(leaf, find_entry(leaf, piece->offset) + 1, piece->offset, piece);
-    return leaf != NULL;
+    struct sm_piece_node *const leaf = before->leaf->count < MOST ? before->leaf : make_room(division, piece->offset);
+    if (!leaf)
+        return false;
+    const unsigned marked = get_marked_sides(leaf);
+    insert_entry(leaf, find_entry(leaf, piece->offset) + 1, piece->offset, piece);
+    mark_above(division, piece->offset, piece->record.marks & ~marked);
+    return true;
 }
 
 /* ---- Removing ---- */
@@ -209,6 +313,7 @@ static bool join_to_next(struct sm_piece_node *above, unsigned index)
         return false;
     move_entries(node, next, 0);
     above->offsets[index] = node->offsets[0];
+    mark_entry(above, index, get_marks_below(above, index));
     sm_slab_give(&nodes, next);
     remove_entry(above, index + 1);
     return true;
@@ -245,8 +350,11 @@ static void end_tree_of_few(struct sm_division *division)
         division->tree = top->below[0];
         sm_slab_give(&nodes, top);
     }
-    if (division->tree->level == 0 && division->tree->count <= FEW / 2)
-        sm_piece_tree_end(division);
+    if (division->tree->level > 0 || division->tree->count > FEW / 2)
+        return;
+    for (struct sm_piece *each = &division->first; each; each = each->after)
+        each->leaf = NULL;
+    sm_piece_tree_end(division);
 }
 
 /* If the leaf keeps its first entry and enough others, no other node changes. */
@@ -254,7 +362,7 @@ void sm_piece_tree_remove(struct sm_division *division, const struct sm_piece *p
 {
     if (!division->tree)
         return;
-    struct sm_piece_node *const leaf = find_leaf(division, piece->offset);
+    struct sm_piece_node *const leaf = piece->leaf;
     const unsigned index = find_entry(leaf, piece->offset);
     if (index > 0 && leaf->count > SPARSE) {
         remove_entry(leaf, index);
@@ -282,24 +390,50 @@ void sm_piece_tree_end(struct sm_division *division)
 
 /* ---- Checks ---- */
 
+static bool is_marked_well(const struct sm_piece *piece)
+{
+    return (sm_concerned_sides(piece) & ~(unsigned)piece->record.marks) == 0;
+}
+
+/* A leaf has the marks of its pieces and no others. Another node has at least those of the nodes below. */
+static bool are_marks_valid(const struct sm_piece_node *node, unsigned index)
+{
+    bool valid = true;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && valid; side++) {
+        const bool marked = node->marks[side] >> index & 1;
+        const bool marked_below = get_marks_below(node, index) & sm_bit(side);
+        valid = (node->marks[side] >> node->count) == 0 &&
+                (node->level > 0 ? marked || !marked_below : marked == marked_below);
+    }
+    return valid;
+}
+
 static bool is_node_valid(const struct sm_piece_node *node, const struct sm_piece **next)
 {
     bool valid = node->count > 0 && node->count <= MOST;
     for (unsigned i = 0; i < node->count && valid; i++) {
         const struct sm_piece_node *const below = node->below[i];
-        valid = *next && node->offsets[i] == (*next)->offset;
+        valid = *next && node->offsets[i] == (*next)->offset && are_marks_valid(node, i);
         if (valid && node->level > 0) {
             valid = below->level == node->level - 1 && is_node_valid(below, next);
         } else if (valid) {
-            valid = node->below[i] == *next;
+            valid = node->below[i] == *next && (*next)->leaf == node && is_marked_well(*next);
             *next = (*next)->after;
         }
     }
     return valid;
 }
 
+static bool are_few_valid(const struct sm_division *division)
+{
+    bool valid = are_fewer(division, FEW + 1);
+    for (const struct sm_piece *each = &division->first; each && valid; each = each->after)
+        valid = !each->leaf && is_marked_well(each);
+    return valid;
+}
+
 bool sm_piece_tree_is_valid(const struct sm_division *division)
 {
     const struct sm_piece *next = &division->first;
-    return division->tree ? is_node_valid(division->tree, &next) && !next : are_fewer(division, FEW + 1);
+    return division->tree ? is_node_valid(division->tree, &next) && !next : are_few_valid(division);
 }

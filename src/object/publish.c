@@ -4,8 +4,8 @@
 #include "copy/inflight.h"
 #include "copy/part.h"
 #include "memory/guard.h"
-#include "object/concerned.h"
 #include "object/guarding.h"
+#include "object/piece_tree.h"
 #include "object/span.h"
 
 /* The target of on while no stream may have the pointer. Its handle matches no stream. */
@@ -94,7 +94,7 @@ static __attribute__((noinline)) void publish_piece(struct sm_piece *piece)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(record, side) && !sm_part_has_no_write(sm_copy_of(record, side)))
             piece->record.at_rest = false;
-    sm_concerned_enter(piece);
+    sm_piece_tree_mark(piece);
     for (struct synced_mem *each = piece->hot; each; each = each->at.next_hot) {
         if (each->record.kind == SM_VIEW && sm_copy_of(record, SM_GPU))
             atomic_store_explicit(&each->gpu_data, sm_copy_data(sm_copy_of(record, SM_GPU)), memory_order_relaxed);

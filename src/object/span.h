@@ -55,6 +55,23 @@ static inline bool sm_is_to_be_moved(const struct sm_record *record, enum sm_sid
     return sm_head(record) == sm_bit(sm_other(side));
 }
 
+/* Returns whether a transfer to the side concerns the piece: its contents need it, or a write of its copies was open or
+ * in flight when it was published. */
+static inline bool sm_is_concerned(const struct sm_piece *piece, enum sm_side side)
+{
+    return !piece->record.at_rest || sm_is_to_be_moved(&piece->record, side);
+}
+
+/* Returns the bits of the sides whose transfers concern the piece. */
+static inline unsigned sm_concerned_sides(const struct sm_piece *piece)
+{
+    const unsigned head = sm_head(&piece->record);
+    const unsigned both = sm_bit(SM_CPU) | sm_bit(SM_GPU);
+    if (!piece->record.at_rest)
+        return both;
+    return head == sm_bit(SM_CPU) || head == sm_bit(SM_GPU) ? head ^ both : 0;
+}
+
 /* Counts a call that counts on the contents of the record's side: it gave out the pointer, or brought the contents. Of
  * two pieces of a root, the one that was counted later has the larger count. So it can be told after a join. */
 static inline void sm_count_given(const struct sm_record *record, enum sm_side side)

@@ -2,8 +2,8 @@
 #include "failing_calloc.h"
 #include "views_kit.h"
 
-#include "object/concerned.h"
 #include "object/mentions.h"
+#include "object/piece_tree.h"
 
 enum { VIEWS = 40, PART = ROOT / VIEWS, ROOM = 4 * VIEWS };
 
@@ -41,7 +41,7 @@ static size_t list(enum sm_side side)
             ck_assert_ptr_eq(mentions.list[i].record, &walked[i]->record);
     }
     sm_mentions_end(&mentions);
-    ck_assert(!divided || sm_concerned_is_valid(root));
+    ck_assert(!divided || sm_piece_tree_is_valid(sm_division_of(root)));
     sm_unlock_object(root);
     return count;
 }
@@ -65,7 +65,7 @@ START_TEST(nested_views)
         for (size_t i = 0; i < mentions.count; i++)
             ck_assert_ptr_eq(mentions.list[i].object, nested[0]);
         sm_mentions_end(&mentions);
-        ck_assert(sm_concerned_is_valid(root));
+        ck_assert(sm_piece_tree_is_valid(sm_division_of(root)));
         sm_unlock_object(root);
     }
     if (gpu_expected()) {
@@ -105,14 +105,13 @@ START_TEST(no_memory_for_nested_views)
 }
 END_TEST
 
-/* Returns whether the list of the side is complete. The check ignores a list that is not. */
-static bool is_complete(enum sm_side side)
+/* Returns how many pieces are marked for the side, without a visit. */
+static size_t count_marked(enum sm_side side)
 {
-    struct sm_piece *const piece = root->at.first->after;
-    piece->record.entered ^= (unsigned char)sm_bit(side);
-    const bool complete = !sm_concerned_is_valid(root);
-    piece->record.entered ^= (unsigned char)sm_bit(side);
-    return complete;
+    size_t count = 0;
+    for (const struct sm_piece *each = root->at.first; each; each = each->after)
+        count += each->record.marks >> side & 1;
+    return count;
 }
 
 static void make_parts(void)
@@ -142,11 +141,10 @@ static void rest(void)
     for (int i = 0; i < 3; i++)
         push_and_wait();
     ck_assert_uint_eq(list(SM_GPU), 0);
-    ck_assert(is_complete(SM_GPU));
+    ck_assert_uint_eq(count_marked(SM_GPU), 0);
 }
 
-/* Parts are written in an order that needs this many runs. The list has them in order, unless they are too many. The
- * next push has all. */
+/* Parts are written in rising order, several times over. The list has them in the order of their offsets. */
 START_TEST(orders)
 {
     const int steps = _i + 1;
@@ -155,9 +153,8 @@ START_TEST(orders)
     for (int step = 0; step < steps; step++)
         for (int i = 1 + step; i < VIEWS; i += steps)
             host_writes(views[i], ++patterns);
-    ck_assert(is_complete(SM_GPU) == (steps <= 4));
+    ck_assert_uint_eq(count_marked(SM_GPU), VIEWS - 1);
     ck_assert_uint_eq(list(SM_GPU), VIEWS - 1);
-    ck_assert(is_complete(SM_GPU));
     const synced_mem_stats before = stats_now();
     push_and_wait();
     check_bytes(&before, ROOT - PART, 0);
@@ -166,7 +163,6 @@ START_TEST(orders)
 }
 END_TEST
 
-/* The first piece is in no list. */
 START_TEST(first_piece)
 {
     make_parts();
@@ -181,7 +177,7 @@ START_TEST(first_piece)
 }
 END_TEST
 
-/* A pull has a list of its own. Pieces that are valid on the device alone do not concern a push. */
+/* A pull has marks of its own. Pieces that are valid on the device alone do not concern a push. */
 START_TEST(sides)
 {
     make_parts();
@@ -197,7 +193,7 @@ START_TEST(sides)
     check_bytes(&before_push, (uint64_t)2 * PART, 0);
     OK(synced_mem_wait(root)); /* publishes all pieces */
     ck_assert_uint_eq(list(SM_CPU), VIEWS - 2);
-    ck_assert(is_complete(SM_CPU));
+    ck_assert_uint_eq(count_marked(SM_CPU), VIEWS - 2);
     const synced_mem_stats before = stats_now();
     OK(synced_mem_async_cpu_pull(root, NULL));
     check_bytes(&before, 0, ROOT - 2 * PART);
@@ -205,7 +201,7 @@ START_TEST(sides)
 }
 END_TEST
 
-/* A piece that is in a list is joined to its neighbour. The list is then made again. */
+/* Pieces that are marked are joined to their neighbours, and cut again. */
 START_TEST(joins)
 {
     make_parts();
@@ -213,12 +209,11 @@ START_TEST(joins)
     for (int i = 3; i < 9; i++)
         host_writes(views[i], ++patterns);
     RELEASE_EACH(views[5], views[6]);
-    ck_assert(!is_complete(SM_GPU));
+    ck_assert_uint_eq(count_marked(SM_GPU), 5);
     ck_assert_uint_eq(list(SM_GPU), 5);
-    ck_assert(is_complete(SM_GPU));
     views[5] = view_of(root, (size_t)5 * PART, PART);
     views[6] = view_of(root, (size_t)6 * PART, PART);
-    ck_assert(is_complete(SM_GPU));
+    ck_assert_uint_eq(count_marked(SM_GPU), 6);
     ck_assert_uint_eq(list(SM_GPU), 6);
     const synced_mem_stats before = stats_now();
     push_and_wait();
@@ -227,38 +222,58 @@ START_TEST(joins)
 }
 END_TEST
 
-/* Without memory for the lists, the pieces are found by a walk. */
-START_TEST(no_memory_for_lists)
+/* A few parts have no tree. */
+START_TEST(few)
+{
+    enum { FEW = 4 };
+    root = make_root(false);
+    for (int i = 0; i < FEW; i++)
+        views[i] = view_of(root, (size_t)i * PART, PART);
+    host_writes(root, 1);
+    ck_assert_ptr_null(sm_division_of(root)->tree);
+    rest();
+    host_writes(views[1], ++patterns);
+    host_writes(views[3], ++patterns);
+    ck_assert_uint_eq(list(SM_GPU), 2);
+    const synced_mem_stats before = stats_now();
+    push_and_wait();
+    check_bytes(&before, (uint64_t)2 * PART, 0);
+    rest();
+    ck_assert(host_reads_right(root));
+    release_all(views, FEW);
+    OK(synced_mem_release(root));
+}
+END_TEST
+
+/* Marks, and a visit of the marked pieces, need no memory. */
+START_TEST(no_memory)
 {
     make_parts();
     no_calloc = true;
     ck_assert_uint_eq(list(SM_GPU), VIEWS);
-    ck_assert_ptr_null(sm_division_of(root)->concerned);
     no_calloc = false;
     rest();
-    ck_assert_ptr_nonnull(sm_division_of(root)->concerned);
+    no_calloc = true;
+    host_writes(views[3], ++patterns);
+    host_writes(views[9], ++patterns);
+    ck_assert_uint_eq(list(SM_GPU), 2);
+    no_calloc = false;
+    push_and_wait();
+    rest();
     release_parts();
 }
 END_TEST
 
-/* The check that debug builds make detects a piece that is hidden, in a list that lacks it, or out of order. */
+/* The check that debug builds make detects a piece that is concerned and not marked. */
 START_TEST(check)
 {
     make_parts();
     rest();
-    struct sm_piece *const one = views[3]->at.first, *const other = views[4]->at.first;
-    one->record.at_rest = false;
-    ck_assert(!sm_concerned_is_valid(root));
-    one->record.at_rest = true;
-    host_writes(views[3], ++patterns);
-    host_writes(views[4], ++patterns);
-    ck_assert(sm_concerned_is_valid(root));
-    one->next_entered[SM_GPU] = NULL;
-    ck_assert(!sm_concerned_is_valid(root));
-    one->next_entered[SM_GPU] = one;
-    ck_assert(!sm_concerned_is_valid(root));
-    one->next_entered[SM_GPU] = other;
-    ck_assert(sm_concerned_is_valid(root));
+    struct sm_piece *const piece = views[3]->at.first;
+    piece->record.at_rest = false;
+    ck_assert(!sm_piece_tree_is_valid(sm_division_of(root)));
+    piece->record.at_rest = true;
+    ck_assert(sm_piece_tree_is_valid(sm_division_of(root)));
     release_parts();
 }
 END_TEST
@@ -267,7 +282,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("pieces that a push or pull concerns");
     TCase *const lists = add_case(made, "lists");
-    add_tests(lists, nested_views, no_memory_for_nested_views, first_piece, sides, joins, no_memory_for_lists, check);
+    add_tests(lists, nested_views, no_memory_for_nested_views, first_piece, sides, joins, few, no_memory, check);
     tcase_add_loop_test(lists, orders, 0, 6);
     return made;
 }

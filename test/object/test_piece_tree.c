@@ -1,5 +1,4 @@
-/* Checks the search tree of a root's pieces beside a naive reference: an array of flags. The records have no contents
- * and no root. */
+/* Checks the index of a root's pieces beside a naive reference: arrays of flags. The records have no contents. */
 #include "fixture.h"
 
 #include "base/slab.h"
@@ -43,12 +42,15 @@ void __wrap_sm_slab_give(struct sm_slab *slab, void *cell)
 
 /* ---- The reference ---- */
 
-enum { PLACES = 6000, STEP = 10, NODE_HAS = 31, FEW = 8, LEAST = 6 };
+enum { PLACES = 6000, STEP = 10, NODE_HAS = 30, FEW = 8, LEAST = 6 };
 
 static struct sm_division division;    /* its first piece is the one at place 0 */
+static struct synced_mem root;         /* that is divided */
 static struct sm_piece others[PLACES]; /* each has the offset of its index times STEP */
 static bool present[PLACES];
+static unsigned concerned[PLACES]; /* 1 << side is set: a transfer to the side concerns the piece */
 static int count;
+static bool busy_added; /* an added piece is not at rest, whatever the one before it */
 static uint64_t state;
 
 static int draw(int below)
@@ -89,10 +91,14 @@ static void check_all(void)
         check_finds(i, i % STEP);
 }
 
-/* As cut_piece() does it: first the tree, then the list. */
+/* As cut_piece() does it: first the tree, then the list. The piece inherits the state of the one before it. */
 static bool add(int place)
 {
     struct sm_piece *const before = find_naively(place), *const piece = get_piece(place);
+    piece->record.at_rest = before->record.at_rest && !busy_added;
+    piece->record.head = before->record.head;
+    piece->record.marks = (unsigned char)sm_concerned_sides(piece);
+    piece->leaf = NULL;
     if (!sm_piece_tree_add(&division, before, piece))
         return false;
     piece->before = before;
@@ -101,6 +107,7 @@ static bool add(int place)
         piece->after->before = piece;
     before->after = piece;
     present[place] = true;
+    concerned[place] = busy_added ? 1U << SM_CPU | 1U << SM_GPU : concerned[before->offset / STEP];
     count++;
     return true;
 }
@@ -132,18 +139,21 @@ static void start(int seed)
 {
     memset(others, 0, sizeof others);
     division = (struct sm_division){.tree = NULL};
+    root.at.first = &division.first;
     memset(present, 0, sizeof present);
+    memset(concerned, 0, sizeof concerned);
     for (int i = 0; i < PLACES; i++) {
         get_piece(i)->record.kind = SM_PIECE;
+        get_piece(i)->record.at_rest = true;
+        get_piece(i)->root = &root;
         get_piece(i)->offset = (size_t)i * STEP;
     }
     present[0] = true;
     count = 1;
+    busy_added = false;
     nodes = takes = fail_in = 0;
     state = (uint64_t)seed;
 }
-
-/* ---- Orders ---- */
 
 static void remove_all(void)
 {
@@ -153,6 +163,116 @@ static void remove_all(void)
     ck_assert_int_eq(nodes, 0);
     check_all();
 }
+
+/* ---- Marks ---- */
+
+/* Gives a piece a state, and marks it as publication does. */
+static void change(int place, unsigned head, bool at_rest)
+{
+    struct sm_piece *const piece = find_naively(place);
+    piece->record.head = (unsigned char)head;
+    piece->record.at_rest = at_rest;
+    sm_piece_tree_mark(piece);
+    concerned[piece->offset / STEP] = (!at_rest || head == SYNCED_MEM_AT_CPU ? 1U << SM_GPU : 0) |
+                                      (!at_rest || head == SYNCED_MEM_AT_GPU ? 1U << SM_CPU : 0);
+}
+
+/* Of a hundred changes, so many concern a transfer. */
+static void change_at_random(int part)
+{
+    static const struct {
+        unsigned head;
+        bool at_rest;
+    } busy[] = {{SYNCED_MEM_AT_CPU, true}, {SYNCED_MEM_AT_GPU, true}, {SYNCED_MEM_SYNCED, false}};
+    const int which = draw(3);
+    if (draw(100) < part)
+        change(draw(PLACES), busy[which].head, busy[which].at_rest);
+    else
+        change(draw(PLACES), which == 0 ? SYNCED_MEM_UNINITIALIZED : SYNCED_MEM_SYNCED, true);
+}
+
+struct visits {
+    enum sm_side side;
+    int next; /* the first place that is not yet expected to be visited */
+    int left; /* the visits until one fails; 0: none fails */
+};
+
+static int find_concerned(int place, enum sm_side side)
+{
+    while (place < PLACES && !(present[place] && concerned[place] >> side & 1))
+        place++;
+    return place;
+}
+
+static synced_mem_status visit(struct sm_piece *piece, void *context)
+{
+    struct visits *const visits = context;
+    const int place = find_concerned(visits->next, visits->side);
+    must(place < PLACES && piece == get_piece(place), "a visit of the next concerned piece");
+    visits->next = place + 1;
+    return visits->left > 0 && --visits->left == 0 ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK;
+}
+
+/* Each concerned piece is visited, in order. Then no other piece is marked for the side. */
+static void check_visits(enum sm_side side)
+{
+    struct visits visits = {.side = side};
+    must(sm_piece_tree_visit(&division, side, visit, &visits) == SYNCED_MEM_OK, "a complete visit");
+    must(find_concerned(visits.next, side) == PLACES, "a visit of all concerned pieces");
+    for (int i = 0; i < PLACES; i++)
+        must(!present[i] || (get_piece(i)->record.marks >> side & 1) == (concerned[i] >> side & 1), "a mark");
+    must(sm_piece_tree_is_valid(&division), "a valid tree");
+}
+
+/* Pieces come, go and change at random, also while they are few. Few changes concern a transfer, or many. */
+START_TEST(marks)
+{
+    start(_i);
+    for (int phase = 0; phase < 16; phase++) {
+        const bool falls = phase % 2;
+        const int most = phase % 4 < 2 ? PLACES / 2 : 4 * FEW;
+        const int wanted = falls ? 1 + draw(most / 4) : most / 2 + draw(most / 2);
+        const int changes = draw(4), part = draw(2) == 0 ? draw(100) : draw(4), every = 1 + draw(most / 4);
+        while (falls ? count > wanted : count < wanted) {
+            const bool removes = falls != (draw(20) == 0);
+            const int place = removes ? (int)(find_naively(draw(PLACES))->offset / STEP) : 1 + draw(PLACES - 1);
+            busy_added = draw(100) < part / 2;
+            if (place > 0 && present[place] == removes)
+                toggle(place);
+            for (int i = 0; i < changes; i++)
+                change_at_random(part);
+            if (draw(every) == 0)
+                check_visits(draw(2) == 0 ? SM_CPU : SM_GPU);
+        }
+        check_visits(SM_GPU);
+        check_visits(SM_CPU);
+    }
+    remove_all();
+}
+END_TEST
+
+/* A visit that fails leaves the marks of the pieces behind. */
+START_TEST(visit_fails)
+{
+    const int pieces_here = _i == 0 ? FEW : PLACES;
+    start(0);
+    for (int i = 1; i < pieces_here; i++)
+        ck_assert(add(i));
+    for (int i = 1; i < pieces_here; i += 2)
+        change(i, SYNCED_MEM_AT_CPU, true);
+    for (int i = 1; i < pieces_here; i += 4)
+        change(i, SYNCED_MEM_SYNCED, true);
+    struct visits visits = {.side = SM_GPU, .left = pieces_here / 8};
+    ck_assert_int_eq(sm_piece_tree_visit(&division, SM_GPU, visit, &visits), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    ck_assert_int_eq(visits.left, 0);
+    ck_assert(sm_piece_tree_is_valid(&division));
+    check_visits(SM_GPU);
+    check_visits(SM_CPU);
+    sm_piece_tree_end(&division);
+}
+END_TEST
+
+/* ---- Orders ---- */
 
 /* Few pieces have no node. One more makes one, and half as many end it. */
 START_TEST(few)
@@ -211,7 +331,7 @@ START_TEST(full_neighbours)
     start(0);
     for (int i = 2; i < PLACES; i += 2)
         ck_assert(add(i));
-    for (int i = BELOW / 2 + 1; i < PLACES - BELOW; i += BELOW) {
+    for (int i = BELOW / 4 * 2 + 1; i < PLACES - BELOW; i += BELOW) {
         ck_assert(add(i));
         ck_assert(add(i + 2));
     }
@@ -299,10 +419,12 @@ START_TEST(no_memory)
         const int place = _i == 0 ? count : 1 + draw(PLACES - 1);
         if (present[place])
             continue;
+        change_at_random(50);
         fail_in = 1 + (draw(3) == 0); /* the first or the second that is needed */
         if (!add(place)) {
             failures++;
             check_all();
+            check_visits(failures % 2 ? SM_CPU : SM_GPU);
             fail_in = 0;
             ck_assert(add(place));
             check_all();
@@ -329,8 +451,19 @@ START_TEST(check_finds_errors)
     ck_assert(!sm_piece_tree_is_valid(&division)); /* one in the list alone */
     last->after = NULL;
     ck_assert(sm_piece_tree_is_valid(&division));
+    last->record.at_rest = false;
+    ck_assert(!sm_piece_tree_is_valid(&division)); /* one that is concerned and not marked */
+    sm_piece_tree_mark(last);
+    ck_assert(sm_piece_tree_is_valid(&division));
+    struct sm_piece_node *const leaf = last->leaf;
+    last->leaf = _i == 0 ? (struct sm_piece_node *)&division : NULL;
+    ck_assert(!sm_piece_tree_is_valid(&division)); /* another leaf */
+    last->leaf = leaf;
     if (_i == 0)
         return;
+    last->before->record.marks = (unsigned char)sm_bit(SM_CPU);
+    ck_assert(!sm_piece_tree_is_valid(&division)); /* a mark that the leaf lacks */
+    last->before->record.marks = 0;
     take_off_list(last);
     ck_assert(!sm_piece_tree_is_valid(&division)); /* one in the tree alone */
     last->before->after = last;
@@ -357,6 +490,9 @@ Suite *suite(void)
     add_tests(orders, few, in_order, in_reverse, full_neighbours, end_with_pieces);
     tcase_add_loop_test(orders, at_random, 0, 8);
     tcase_add_loop_test(orders, stretches, 0, 8);
+    TCase *const marked = add_case(made, "marks");
+    tcase_add_loop_test(marked, marks, 0, 6);
+    tcase_add_loop_test(marked, visit_fails, 0, 2);
     TCase *const failures = add_case(made, "failures");
     tcase_add_loop_test(failures, no_memory, 0, 3);
     TCase *const checks = add_case(made, "checks");
