@@ -34,10 +34,10 @@ synced_mem_status sm_transfers_enter_unsent(struct sm_transfers *transfers, stru
     const size_t count = transfers->queued;
     transfers->queued = 0;
     const synced_mem_status entered = count > 0 ? sm_transfer_enter(transfers->list, count, stream) : SYNCED_MEM_OK;
-    if (status == SM_AGAIN && entered != SYNCED_MEM_OK)
-        return entered;
-    sm_detail_set(&first);
-    return status;
+    const bool fails = status == SM_AGAIN && entered != SYNCED_MEM_OK;
+    if (!fails)
+        sm_detail_set(&first);
+    return fails ? entered : status;
 }
 
 synced_mem_status sm_follow_staged(struct sm_fence *arrival, struct sm_stream *stream)
