@@ -134,8 +134,11 @@ static void *make_bundle(struct sm_slab *slab)
     return bundle;
 }
 
+/* Ignores NULL. */
 static void give_bundle(struct sm_slab *slab, void *bundle)
 {
+    if (!bundle)
+        return;
     sm_lock(&slab->lock);
     if (slab->bundle_count < SM_BUNDLES)
         slab->bundles[slab->bundle_count++] = bundle;
@@ -168,22 +171,19 @@ static void *take_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
 }
 
 /* Gives the shelf a bundle. Returns false if there is none. Another thread of the shard may have restocked it
- * meanwhile. */
+ * meanwhile: that bundle goes back. */
 static bool restock_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
 {
     sm_lock(&slab->lock);
-    void *bundle = slab->bundle_count > 0 ? slab->bundles[--slab->bundle_count] : make_bundle(slab);
+    void *const bundle = slab->bundle_count > 0 ? slab->bundles[--slab->bundle_count] : make_bundle(slab);
     sm_unlock(&slab->lock);
     if (!bundle)
         return false;
     sm_lock_briefly(&shelf->lock);
-    if (!shelf->bundle) {
-        shelf->bundle = bundle;
-        bundle = NULL;
-    }
+    void *const other = shelf->bundle;
+    shelf->bundle = bundle;
     sm_unlock_brief(&shelf->lock);
-    if (bundle)
-        give_bundle(slab, bundle);
+    give_bundle(slab, other);
     return true;
 }
 
