@@ -10,7 +10,7 @@
 
 enum { SM_FEW_WAITS = 4 };
 
-/* How the host waits for a fence. Without these, until its work is done, which must succeed. */
+/* A host wait without these lasts until the fence's work is done, and fails if that has failed. */
 enum {
     SM_UNTIL_QUEUED = 1, /* only until a stream can wait for the fence */
     SM_MAY_FAIL = 2      /* the call overwrites what the work has written, so it goes on if the work fails */

@@ -67,8 +67,7 @@ uint64_t sm_trace_lost(void);
 
 /* ---- Objects; see trace_objects.c ---- */
 
-/* How often an object's contents were moved, and by whom. Arrays are indexed by the side that contents were moved
- * to. */
+/* The moves of an object's contents, and who made them. Arrays are indexed by the side that contents were moved to. */
 struct sm_traced {
     const void *object; /* its address; NULL: the object is gone */
     struct sm_traced *next;
