@@ -29,7 +29,7 @@ bool sm_roots_have_parts(const struct sm_roots *roots);
  */
 struct sm_round {
     struct sm_roots roots;
-    struct synced_mem *failed; /* the object that a failure of the round is about; NULL: any of them */
+    struct synced_mem *failed;   /* the object that a failure of the round is about; NULL: any of them */
     struct sm_waits waits;       /* for work; found by the round */
     struct synced_mem *without;  /* an owner whose memory is obtained with nothing locked; NULL: none */
     struct sm_stream *allocates; /* device memory that is obtained so is usable in this stream's order */
