@@ -74,8 +74,24 @@ void sm_contents_store(struct sm_control_page *page, struct sm_contents contents
 
 /* ---- The line ---- */
 
-synced_mem_status sm_line_fail(uint64_t word)
+/* A participant that is out has a word of zeros, but for the incarnation, which is shifted out. */
+uint64_t sm_line_members(const struct sm_control_page *page)
 {
+    uint64_t members = 0;
+    for (unsigned i = 0; i < SM_PARTICIPANTS; i++)
+        if (atomic_load(&page->line[i]) << (64 - SM_INCARNATION_SHIFT) != 0)
+            members |= (uint64_t)1 << i;
+    return members;
+}
+
+synced_mem_status sm_line_read(const struct sm_control_page *page, unsigned index, struct sm_line_word *place)
+{
+    const uint64_t word = atomic_load(&page->line[index]);
+    place->kind = (enum sm_line_kind)(word & 0xff);
+    place->place = word >> SM_PLACE_SHIFT & SM_MOST_PLACE;
+    place->incarnation = (unsigned char)(word >> SM_INCARNATION_SHIFT);
+    if (place->kind < SM_LINE_END && (place->kind == SM_LINE_OUT) == (place->place == 0))
+        return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_PEER, "another process has written an impossible place, %#llx",
                    (unsigned long long)word);
 }

@@ -80,20 +80,12 @@ struct sm_line_word {
 #define SM_MOST_PLACE (((uint64_t)1 << 48) - 1)
 enum { SM_PLACE_SHIFT = 8, SM_INCARNATION_SHIFT = 56 };
 
-/* Records that a participant's word is malformed. Returns ERR_PEER. */
-synced_mem_status sm_line_fail(uint64_t word);
+/* Returns, as bits, the participants that are in the line, and those whose words are malformed. Most are out, so a turn
+ * reads the words of these alone. */
+uint64_t sm_line_members(const struct sm_control_page *page);
 
-/* Reads the word of a participant. ERR_PEER: it is malformed. A turn reads all words twice, so this is inlined. */
-static inline synced_mem_status sm_line_read(const struct sm_control_page *page, unsigned index,
-                                             struct sm_line_word *place)
-{
-    const uint64_t word = atomic_load(&page->line[index]);
-    place->kind = (enum sm_line_kind)(word & 0xff);
-    place->place = word >> SM_PLACE_SHIFT & SM_MOST_PLACE;
-    place->incarnation = (unsigned char)(word >> SM_INCARNATION_SHIFT);
-    const bool is_well = place->kind < SM_LINE_END && (place->kind == SM_LINE_OUT) == (place->place == 0);
-    return is_well ? SYNCED_MEM_OK : sm_line_fail(word);
-}
+/* Reads the word of a participant. ERR_PEER: it is malformed. */
+synced_mem_status sm_line_read(const struct sm_control_page *page, unsigned index, struct sm_line_word *place);
 
 /* Returns the incarnation of a participant's word, which may be malformed. */
 unsigned char sm_line_incarnation(const struct sm_control_page *page, unsigned index);

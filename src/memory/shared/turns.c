@@ -23,13 +23,27 @@ struct front {
 
 /* ---- The line ---- */
 
+/* Returns the lowest index of a set, which has one, and removes it. */
+static unsigned take_lowest(uint64_t *set)
+{
+    const unsigned index = (unsigned)__builtin_ctzll(*set);
+    *set &= *set - 1;
+    return index;
+}
+
+/* Returns the other participants that are in the line, or whose words are malformed. */
+static uint64_t get_others(const struct sm_participant *participant)
+{
+    return sm_line_members(participant->page) & ~((uint64_t)1 << participant->index);
+}
+
 /* Rings if another participant may sleep. A malformed word may be that of one. */
 static void ring_if_awaited(const struct sm_participant *participant)
 {
-    for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
+    for (uint64_t others = get_others(participant); others != 0;) {
         struct sm_line_word other;
-        const bool is_well = sm_line_read(participant->page, i, &other) == SYNCED_MEM_OK;
-        if (i != participant->index && (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE)) {
+        const bool is_well = sm_line_read(participant->page, take_lowest(&others), &other) == SYNCED_MEM_OK;
+        if (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE) {
             sm_bell_ring(participant->page);
             return;
         }
@@ -45,9 +59,9 @@ static void leave_line(struct sm_participant *participant)
 static synced_mem_status choose_place(const struct sm_participant *participant, uint64_t *place)
 {
     uint64_t highest = 0;
-    for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
+    for (uint64_t others = get_others(participant); others != 0;) {
         struct sm_line_word other;
-        SM_TRY(sm_line_read(participant->page, i, &other));
+        SM_TRY(sm_line_read(participant->page, take_lowest(&others), &other));
         if (other.kind != SM_LINE_CHOOSING && other.place > highest)
             highest = other.place;
     }
@@ -81,10 +95,10 @@ static synced_mem_status shrink_front(const struct sm_participant *participant, 
 {
     *choosing = false;
     front->has_writer = false;
-    for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
+    front->members &= sm_line_members(participant->page);
+    for (uint64_t rest = front->members; rest != 0;) {
+        const unsigned i = take_lowest(&rest);
         struct sm_line_word other;
-        if (!(front->members >> i & 1))
-            continue;
         SM_TRY(sm_line_read(participant->page, i, &other));
         const bool chooses = other.kind == SM_LINE_CHOOSING;
         if (chooses ? !may_choose_lower(front, i, other.place) : !has_lower_place(&other, i, participant))
