@@ -231,8 +231,8 @@ static void end_struct(struct synced_mem *mem)
  * that is open after the last reference stays open. */
 static void wait_for_leaving_view(struct synced_mem *mem)
 {
-    if (atomic_load(&mem->lock.state) != SM_MUTEX_OPEN && sm_lock_first(mem) == SYNCED_MEM_OK)
-        sm_unlock_last(mem);
+    if (atomic_load(&mem->lock.state) != SM_MUTEX_OPEN && sm_check_and_lock(mem) == SYNCED_MEM_OK)
+        sm_unlock_root(mem);
 }
 
 /* Destroys an object that is no view. */

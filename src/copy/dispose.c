@@ -117,14 +117,6 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
-/* An open use by no stream needs no event of its own, as a conflicting access settles it. */
-synced_mem_status sm_copy_order_streamless(const struct sm_copy *copy, struct sm_stream *stream)
-{
-    if (!copy->streamless || sm_inflight_has_streamless(copy, true) || sm_inflight_has_streamless(copy, false))
-        return SYNCED_MEM_OK;
-    return sm_stream_wait_for_any(stream, copy->device);
-}
-
 /* Borrowed memory is handed back without this, as the caller knows which kernels it has launched. On a lost device no
  * kernel runs. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)

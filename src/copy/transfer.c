@@ -60,7 +60,8 @@ static __attribute__((noinline)) synced_mem_status queue_single_transfer(const s
     return status;
 }
 
-static synced_mem_status queue_or_collect_transfer(struct sm_transfer *transfer, const struct sm_stream *stream)
+/* Queues the copy, or has the batch collect it. */
+static synced_mem_status queue_copy(struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
     if (transfer->batch && !transfer->bounce &&
@@ -118,10 +119,12 @@ synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bo
     return sm_internal_stream(device, direction == SM_D2H ? SM_INTERNAL_D2H : SM_INTERNAL_H2D, out);
 }
 
+/* An open use by no stream needs no event of its own, as the second step settles it. */
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
 {
-    const synced_mem_status status = sm_copy_order_streamless(to, stream);
-    return status == SYNCED_MEM_OK ? sm_inflight_order(to, true, stream) : status;
+    if (to->streamless && !sm_inflight_has_streamless(to, true) && !sm_inflight_has_streamless(to, false))
+        SM_TRY(sm_stream_wait_for_any(stream, to->device));
+    return sm_inflight_order(to, true, stream);
 }
 
 static __attribute__((noinline)) synced_mem_status give_back_source(struct sm_transfer *transfer,
@@ -151,7 +154,7 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_order(transfer->to, stream);
     if (status == SYNCED_MEM_OK)
-        status = queue_or_collect_transfer(transfer, stream);
+        status = queue_copy(transfer, stream);
     if (is_pageable && !transfer->bounce && status == SYNCED_MEM_OK)
         status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)

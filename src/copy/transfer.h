@@ -38,8 +38,9 @@ bool sm_transfer_follows_work(const struct sm_copy *to, const struct sm_copy *fr
 synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bool follows, struct sm_stream **out);
 
 /* Makes the stream wait for all work in flight on a copy that the library is about to write. That includes kernels that
- * got the pointer earlier without a stream. Blocks only for work that is still queueing. Errors: as sm_inflight_order()
- * and sm_copy_order_streamless(). */
+ * got the pointer earlier without a stream, for which it records one event on the legacy stream, unless such a use is
+ * open. Blocks only for work that is still queueing. Errors: as sm_inflight_order(). ERR_CAPTURING: a blocking stream
+ * captures, so that event can't be recorded now. */
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream);
 
 /*

@@ -52,7 +52,7 @@ static synced_mem_status renew_side(struct sm_transaction *transaction, enum sm_
         if (!sm_access_needs_renewal(mem, side, mode))
             return SYNCED_MEM_OK;
         status = sm_renew(transaction, side, mode == SM_OVERWRITE, stream);
-    } while (sm_wait_again(transaction, &status) || transaction->over);
+    } while (sm_wait_again(transaction, &status) || transaction->waits_ended);
     *ready = status == SYNCED_MEM_OK && mode == SM_OVERWRITE;
     return status;
 }
@@ -131,7 +131,7 @@ static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enu
     do
         status = find_waits(transaction, side, mode, stream, &is_there);
     while (sm_wait_again(transaction, &status) ||
-           (transaction->over && (is_there || !stream) && is_survivable(transaction->mem, side, mode, status)));
+           (transaction->waits_ended && (is_there || !stream) && is_survivable(transaction->mem, side, mode, status)));
     return status;
 }
 

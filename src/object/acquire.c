@@ -241,7 +241,7 @@ static synced_mem_status wait_for_own_work(struct sm_transaction *transaction, s
     bool tries_again;
     do {
         status = find_work(transaction, lost);
-        tries_again = sm_wait_again(transaction, &status) || transaction->over;
+        tries_again = sm_wait_again(transaction, &status) || transaction->waits_ended;
         if (tries_again && status != SYNCED_MEM_OK)
             *lost = status;
     } while (tries_again);

@@ -26,14 +26,14 @@ static synced_mem_status read_heads(const struct range *range, struct sm_heads *
 {
     struct synced_mem *const mem = (struct synced_mem *)(uintptr_t)range->mem;
     size_t begin = 0;
-    SM_TRY(sm_lock_first(mem));
+    SM_TRY(sm_check_and_lock(mem));
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const size_t end = begin + sm_size_of(each);
         if (sm_head(each) != SYNCED_MEM_UNINITIALIZED && has_bytes(range, begin, end))
             sm_add_head(heads, sm_head(each));
         begin = end;
     }
-    sm_unlock_last(sm_root(mem));
+    sm_unlock_root(sm_root(mem));
     return SYNCED_MEM_OK;
 }
 

@@ -187,8 +187,8 @@ static synced_mem_status obtain_targets(struct call *call)
         sm_note_object(call->round.failed);
         const synced_mem_status status = sm_pair_obtain(&call->common, pair);
         if (status == SM_AGAIN) {
-            call->round.without = sm_owner_of(pair->to);
-            SM_TRY(sm_pair_allocation_stream(&call->common, pair, &call->round.allocates));
+            call->round.alone = sm_owner_of(pair->to);
+            SM_TRY(sm_pair_allocation_stream(&call->common, pair, &call->round.alone_stream));
         }
         if (status != SYNCED_MEM_OK)
             return status;

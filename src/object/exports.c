@@ -46,7 +46,7 @@ synced_mem_status sm_export_begin(struct sm_export *export, struct synced_mem *m
                                   uint64_t bytes, bool *begun)
 {
     const struct synced_mem *const owner = sm_owner(mem);
-    SM_TRY(sm_lock_first(mem));
+    SM_TRY(sm_check_and_lock(mem));
     const synced_mem_status status = sm_export_check(mem, bytes);
     const struct sm_copy *const memory = sm_copy_of(sm_own_record(owner), side);
     *begun = status == SYNCED_MEM_OK && memory && (const char *)sm_copy_data(memory) + sm_object_begin(mem) == data;
@@ -55,7 +55,7 @@ synced_mem_status sm_export_begin(struct sm_export *export, struct synced_mem *m
         export->side = side;
         add_export(export);
     }
-    sm_unlock_last(sm_root(mem));
+    sm_unlock_root(sm_root(mem));
     return status;
 }
 

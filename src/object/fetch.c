@@ -151,8 +151,8 @@ static synced_mem_status settle_and_wait(struct sm_copy *copy, bool conflicting,
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
-synced_mem_status sm_find_unpooled_move_wait(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
-                                             struct sm_waits *waits, bool *staged)
+synced_mem_status sm_plan_unpooled_move(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
+                                        struct sm_waits *waits, bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(record, sm_other(side));
     struct sm_copy *const to = sm_copy_of(record, side);
@@ -234,7 +234,7 @@ synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, str
     sm_note_record(record);
     if (side == SM_CPU && !sm_copy_of(record, SM_CPU))
         SM_TRY(make_host_memory(record, false, &fresh));
-    SM_TRY(sm_find_move_wait(record, side, batch, waits, &staged));
+    SM_TRY(sm_plan_move(record, side, batch, waits, &staged));
     if (staged || !sm_copy_of(record, side))
         return queue_staged_or_first_move(record, side, stream, staged, batch, transfer);
     return sm_queue_direct_move(record, side, stream, batch, transfer);

@@ -20,15 +20,15 @@ synced_mem_status sm_make_usable(struct sm_record *record, enum sm_side side);
  * sm_unified_obtain(). */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
-/* The part of sm_find_move_wait() for host memory that is not from the pool of page-locked memory. */
-synced_mem_status sm_find_unpooled_move_wait(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
-                                             struct sm_waits *waits, bool *staged);
+/* The part of sm_plan_move() for host memory that is not from the pool of page-locked memory. */
+synced_mem_status sm_plan_unpooled_move(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
+                                        struct sm_waits *waits, bool *staged);
 
 /* Finds what the host waits for before the transfer of the contents to the side can be queued. batch: as of
  * sm_queue_move(). *staged: the transfer will be staged; false if the host copy has no memory yet. Blocks as
  * sm_find_pin(). */
-static inline synced_mem_status sm_find_move_wait(struct sm_record *record, enum sm_side side,
-                                                  const struct sm_batch *batch, struct sm_waits *waits, bool *staged)
+static inline synced_mem_status sm_plan_move(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
+                                             struct sm_waits *waits, bool *staged)
 {
     const struct sm_copy *const from = sm_slot_of(record, sm_other(side));
     const struct sm_copy *const to = sm_slot_of(record, side);
@@ -43,7 +43,7 @@ static inline synced_mem_status sm_find_move_wait(struct sm_record *record, enum
     if (is_shared)
         return SYNCED_MEM_OK;
     if (!host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
-        return sm_find_unpooled_move_wait(record, side, batch, waits, staged);
+        return sm_plan_unpooled_move(record, side, batch, waits, staged);
     return sm_waits_add_for(waits, sm_inflight_queueing(to, true), SM_UNTIL_QUEUED);
 }
 
@@ -82,7 +82,7 @@ static inline void sm_describe_move(const struct sm_record *record, enum sm_side
 synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                 struct sm_batch *batch, struct sm_transfer *transfer, struct sm_waits *waits);
 
-/* Does the same for a record with memory to write on the side, if sm_find_move_wait() has found no wait and no staged
+/* Does the same for a record with memory to write on the side, if sm_plan_move() has found no wait and no staged
  * transfer since the lock was taken. */
 static inline synced_mem_status sm_queue_direct_move(struct sm_record *record, enum sm_side side,
                                                      struct sm_stream *stream, struct sm_batch *batch,

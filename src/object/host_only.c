@@ -42,7 +42,7 @@ static bool lock_if_host_only(struct synced_mem *mem)
     sm_lock_object(mem);
     if (is_host_only(mem))
         return true;
-    sm_unlock_last(mem);
+    sm_unlock_root(mem);
     return false;
 }
 
@@ -50,7 +50,7 @@ static void publish_and_unlock(struct synced_mem *mem)
 {
     sm_publish_host_only(mem);
     assert(sm_object_is_valid(mem));
-    sm_unlock_last(mem);
+    sm_unlock_root(mem);
 }
 
 /* Returns whether the object can have its memory and contents at once: it has them, or can obtain them here. Once a
@@ -83,7 +83,7 @@ bool sm_host_only_access(struct synced_mem *mem, enum sm_mode mode, void **out, 
     const bool serves = can_be_accessed(mem, needs_zeros);
     *status = serves ? make_contents(mem, needs_zeros) : SYNCED_MEM_OK;
     if (!serves || *status != SYNCED_MEM_OK) {
-        sm_unlock_last(mem);
+        sm_unlock_root(mem);
         return serves;
     }
     sm_count_given(&mem->record, SM_CPU);
@@ -108,7 +108,7 @@ bool sm_host_only_resize(struct synced_mem *mem, size_t size, bool keep)
         return false;
     const bool serves = has_room_for(mem, size, keep);
     if (!serves) {
-        sm_unlock_last(mem);
+        sm_unlock_root(mem);
         return false;
     }
     if (!keep)

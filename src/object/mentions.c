@@ -37,16 +37,17 @@ static __attribute__((noinline)) synced_mem_status make_more_room(struct sm_ment
     return SYNCED_MEM_OK;
 }
 
-static inline synced_mem_status mention(struct sm_mentions *mentions, struct sm_record *record,
-                                        struct synced_mem *object)
+static inline synced_mem_status list_record(struct sm_mentions *mentions, struct sm_record *record,
+                                            struct synced_mem *object)
 {
+    sm_drop_lost(record);
     if (mentions->count == mentions->room)
         SM_TRY(make_more_room(mentions));
     struct sm_mention *const last = &mentions->list[mentions->count];
     last->record = record;
     last->object = object;
     last->place = (unsigned)mentions->count++;
-    last->ready = false;
+    last->direct = false;
     last->moves = false;
     last->writes = 0;
     return SYNCED_MEM_OK;
@@ -56,13 +57,6 @@ static inline synced_mem_status mention(struct sm_mentions *mentions, struct sm_
 static bool is_movable(synced_mem_head_kind head, enum sm_side side)
 {
     return head == SYNCED_MEM_SYNCED || head == SYNCED_MEM_MIXED || (unsigned)head == sm_bit(sm_other(side));
-}
-
-static inline synced_mem_status list_record(struct sm_mentions *mentions, struct sm_record *record,
-                                            struct synced_mem *object)
-{
-    sm_drop_lost(record);
-    return mention(mentions, record, object);
 }
 
 /* A piece that several of the objects have is listed for the first one alone. So the list has no more mentions than
@@ -203,20 +197,6 @@ static inline synced_mem_status list_records_of(struct sm_mentions *mentions, st
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status list_all_records(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
-                                          enum sm_side side)
-{
-    for (size_t i = 0; i < count; i++) {
-        synced_mem_head_kind head;
-        SM_TRY(list_records_of(mentions, mems[i], side, &head));
-        if (mentions->refused < count || is_movable(head, side))
-            continue;
-        mentions->refused = i;
-        mentions->refused_head = head;
-    }
-    return SYNCED_MEM_OK;
-}
-
 synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
                                    enum sm_side side)
 {
@@ -224,7 +204,15 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
     mentions->visited.root = NULL;
     mentions->has_pieces = false;
     mentions->refused = count;
-    const synced_mem_status status = list_all_records(mentions, mems, count, side);
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (size_t i = 0; i < count && status == SYNCED_MEM_OK; i++) {
+        synced_mem_head_kind head;
+        status = list_records_of(mentions, mems[i], side, &head);
+        if (status != SYNCED_MEM_OK || mentions->refused < count || is_movable(head, side))
+            continue;
+        mentions->refused = i;
+        mentions->refused_head = head;
+    }
     for (size_t i = 0; mentions->has_pieces && i < mentions->count; i++)
         if (mentions->list[i].record->kind == SM_PIECE)
             mentions->list[i].record->marks &= (unsigned char)~SM_MENTIONED;

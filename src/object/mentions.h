@@ -14,7 +14,7 @@ struct sm_mention {
     struct sm_record *record;
     struct synced_mem *object; /* the caller's object that has it */
     unsigned place;            /* in the list */
-    bool ready;                /* it moves, has two copies, its transfer is not staged, and the host need not wait */
+    bool direct;               /* it moves, has two copies, its transfer is not staged, and the host need not wait */
     bool moves;                /* the call moves its contents */
     unsigned writes;           /* writes to the device copy when the head was set */
     /* Of a record that is held while nothing is locked: the state before the call changed the head, and the size, as

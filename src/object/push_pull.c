@@ -145,8 +145,8 @@ static void drop_records(struct call *call)
 
 /* ---- One record ---- */
 
-/* Moves a record that is not ready, such as the only one of a call. It is not inlined, so that the loop over the ready
- * records of a large call keeps its values in registers. */
+/* Moves a record whose transfer is not direct, such as the only one of a call. It is not inlined, so that the loop over the
+ * direct transfers of a large call keeps its values in registers. */
 static __attribute__((noinline)) synced_mem_status queue_record_move(struct call *call, struct sm_record *record)
 {
     const enum sm_side side = call->side;
@@ -192,7 +192,7 @@ static synced_mem_status move_any_record(struct call *call, struct sm_mention *m
 static synced_mem_status move_record(struct call *call, struct sm_mention *mention)
 {
     struct sm_transfers *const transfers = &call->transfers;
-    if (!mention->ready)
+    if (!mention->direct)
         return move_any_record(call, mention);
     mention->moves = true;
     if (sm_caller_is_wanted()) {
@@ -220,17 +220,39 @@ static synced_mem_status prepare_target(struct call *call, struct sm_mention *me
     struct synced_mem *const owner = sm_owner_of(record);
     sm_note_object(mention->object);
     SM_TRY(sm_make_usable(record, side));
-    const bool alone = sm_is_read_only(owner, side) || sm_user_allocator_wanted(owner, side);
-    const synced_mem_status status = alone ? SM_AGAIN : sm_fetch_memory(owner, side, call->stream, &call->round.waits);
+    const bool is_alone = sm_is_read_only(owner, side) || sm_user_allocator_wanted(owner, side);
+    const synced_mem_status status =
+        is_alone ? SM_AGAIN : sm_fetch_memory(owner, side, call->stream, &call->round.waits);
     if (status == SM_AGAIN) { /* also if the caller has set an allocator of all objects meanwhile */
-        call->round.without = owner;
-        call->round.allocates = call->stream;
+        call->round.alone = owner;
+        call->round.alone_stream = call->stream;
     }
     return status;
 }
 
-/* Checks everything that can be checked before a transfer is queued. */
-static synced_mem_status check_objects(struct call *call)
+/* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another
+ * thread's push may still be queueing. The move of a single record finds its own wait before it queues anything, but
+ * not if both sides use one copy. */
+static synced_mem_status plan_record_move(struct call *call, struct sm_mention *mention)
+{
+    const enum sm_side side = call->side;
+    struct sm_waits *const waits = &call->round.waits;
+    struct sm_record *const record = mention->record;
+    if (!sm_is_to_be_moved(record, side)) {
+        const bool follows = sm_head(record) == SYNCED_MEM_SYNCED && !is_pull(call);
+        return follows ? sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, side), false), SM_UNTIL_QUEUED)
+                       : SYNCED_MEM_OK;
+    }
+    if (call->mentions.count == 1 && !sm_shared_copy(record))
+        return SYNCED_MEM_OK;
+    bool staged;
+    SM_TRY(sm_plan_move(record, side, &call->transfers.batch, waits, &staged));
+    mention->direct = !staged && sm_has_memory_to_write(record, side);
+    return SYNCED_MEM_OK;
+}
+
+/* Checks everything that can be checked before a transfer is queued, and finds and holds the stream. */
+static synced_mem_status check_and_find_stream(struct call *call)
 {
     const enum sm_side side = call->side;
     for (size_t i = 0; i < call->count; i++) {
@@ -242,15 +264,18 @@ static synced_mem_status check_objects(struct call *call)
     return SYNCED_MEM_OK;
 }
 
-/* Queues nothing until all checks have passed and all memory that is obtained alone is there. */
+/* Queues nothing until all checks have passed, all waits are over, and all memory that is obtained alone is there. */
 static synced_mem_status move_all_records(struct call *call)
 {
     struct sm_batch *const batch = &call->transfers.batch;
     const struct sm_mention *const end = get_end_of_list(call);
-    synced_mem_status status = check_objects(call);
+    for (struct sm_mention *each = call->mentions.list; each < end; each++)
+        SM_TRY(sm_waits_go_on(&call->round.waits, plan_record_move(call, each)));
+    SM_TRY(sm_waits_status(&call->round.waits));
+    synced_mem_status status = check_and_find_stream(call);
     for (struct sm_mention *each = call->mentions.list; each < end && status == SYNCED_MEM_OK; each++) {
         call->round.failed = each->object;
-        if (!each->ready)
+        if (!each->direct)
             status = prepare_target(call, each);
     }
     if (status != SYNCED_MEM_OK)
@@ -273,36 +298,6 @@ static synced_mem_status move_all_records(struct call *call)
     }
     call->arrives_alone = is_pull(call) && (call->transfers.staged == 0 || sm_staged_has_threads());
     return SYNCED_MEM_OK;
-}
-
-/* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another
- * thread's push may still be queueing. The move of a single record finds its own wait before it queues anything, but
- * not if both sides use one copy. */
-static synced_mem_status find_record_wait(struct call *call, struct sm_mention *mention)
-{
-    const enum sm_side side = call->side;
-    struct sm_waits *const waits = &call->round.waits;
-    struct sm_record *const record = mention->record;
-    if (!sm_is_to_be_moved(record, side)) {
-        const bool follows = sm_head(record) == SYNCED_MEM_SYNCED && !is_pull(call);
-        return follows ? sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, side), false), SM_UNTIL_QUEUED)
-                       : SYNCED_MEM_OK;
-    }
-    if (call->mentions.count == 1 && !sm_shared_copy(record))
-        return SYNCED_MEM_OK;
-    bool staged;
-    SM_TRY(sm_find_move_wait(record, side, &call->transfers.batch, waits, &staged));
-    mention->ready = !staged && sm_has_memory_to_write(record, side);
-    return SYNCED_MEM_OK;
-}
-
-/* Collects the fences that the host waits for before anything can be queued. */
-static synced_mem_status find_first_waits(struct call *call)
-{
-    const struct sm_mention *const end = get_end_of_list(call);
-    for (struct sm_mention *each = call->mentions.list; each < end; each++)
-        SM_TRY(sm_waits_go_on(&call->round.waits, find_record_wait(call, each)));
-    return sm_waits_status(&call->round.waits);
 }
 
 /* ---- After the round ---- */
@@ -340,7 +335,7 @@ static void revisit_records(const struct call *call, synced_mem_status status)
         if (sm_lock_record(record) == SYNCED_MEM_OK) {
             for (struct sm_record *each = sm_first_of(record); each; each = sm_mention_next(mention, each))
                 leave_again(call, mention, each, status);
-            sm_unlock_last(sm_root_of(record));
+            sm_unlock_root(sm_root_of(record));
         }
     }
     sm_detail_set(&first);
@@ -360,9 +355,7 @@ static synced_mem_status run_rounds(struct call *call)
         synced_mem_status status = begin_round(call);
         if (status != SYNCED_MEM_OK)
             return first ? status : reopen_objects(call, status);
-        status = find_first_waits(call);
-        if (status == SYNCED_MEM_OK)
-            status = move_all_records(call);
+        status = move_all_records(call);
         end_round(call, status);
         const bool waits = call->round.waits.count > 0;
         if (status != SM_AGAIN && !waits)
@@ -394,17 +387,6 @@ static synced_mem_status follow_staged_transfers(struct call *call, synced_mem_s
     return status;
 }
 
-static synced_mem_status move_objects(struct call *call)
-{
-    for (size_t i = 0; i < call->count; i++)
-        call->round.roots.list[i] = sm_root(call->mems[i]);
-    sm_roots_sort(&call->round.roots, call->count);
-    const synced_mem_status status = follow_staged_transfers(call, run_rounds(call));
-    drop_records(call);
-    sm_stream_drop(call->stream);
-    return status == SYNCED_MEM_OK ? SYNCED_MEM_OK : sm_reap_after(status, false);
-}
-
 /* As much memory as the call needs for one object. The arrays lie one behind the other in it. */
 struct share {
     struct sm_transfers_row row;
@@ -429,7 +411,14 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     struct sm_mention *const mentions = sm_transfers_lay_out(&call.transfers, shares, count);
     sm_mentions_begin(&call.mentions, mentions, count);
     call.round.roots.list = (struct synced_mem **)(void *)(mentions + count);
-    const synced_mem_status status = move_objects(&call);
+    for (size_t i = 0; i < count; i++)
+        call.round.roots.list[i] = sm_root(mems[i]);
+    sm_roots_sort(&call.round.roots, count);
+    synced_mem_status status = follow_staged_transfers(&call, run_rounds(&call));
+    drop_records(&call);
+    sm_stream_drop(call.stream);
+    if (status != SYNCED_MEM_OK)
+        status = sm_reap_after(status, false);
     *failed = count == 1 ? mems[0] : call.round.failed;
     free(call.block);
     sm_mentions_end(&call.mentions);

@@ -44,7 +44,7 @@ static synced_mem_status renew_and_wait(struct sm_transaction *transaction, enum
     synced_mem_status status;
     do
         status = sm_renew(transaction, side, false, NULL);
-    while (sm_wait_again(transaction, &status) || transaction->over);
+    while (sm_wait_again(transaction, &status) || transaction->waits_ended);
     return status;
 }
 

@@ -24,7 +24,7 @@ static synced_mem_status make_replaceable(struct sm_transaction *transaction, co
         for (enum sm_side side = SM_CPU; side < SM_SIDES && status == SYNCED_MEM_OK; side++)
             if (going[side])
                 status = sm_find_wait_of_borrowed(transaction->mem, side, &transaction->waits);
-    } while (sm_wait_again(transaction, &status) || transaction->over);
+    } while (sm_wait_again(transaction, &status) || transaction->waits_ended);
     return status;
 }
 
@@ -76,7 +76,7 @@ static synced_mem_status make_dispensable(struct sm_transaction *transaction, en
     bool arriving = false;
     do
         status = find_wait_of_release(transaction, side, &arriving);
-    while (sm_wait_again(transaction, &status) || (transaction->over && !arriving));
+    while (sm_wait_again(transaction, &status) || (transaction->waits_ended && !arriving));
     return status;
 }
 

@@ -261,21 +261,22 @@ static synced_mem_status resize_object(struct sm_transaction *transaction, size_
     synced_mem_status status;
     do
         status = try_to_resize(transaction, size, keep);
-    while (sm_wait_again(transaction, &status) || (transaction->over && is_survivable(transaction->mem, size, keep)));
+    while (sm_wait_again(transaction, &status) ||
+           (transaction->waits_ended && is_survivable(transaction->mem, size, keep)));
     return status;
 }
 
 /* Begins the call. Pieces that have become alike since the last call are joined. */
 static synced_mem_status enter_joined(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    SM_TRY(sm_lock_first(mem));
+    SM_TRY(sm_check_and_lock(mem));
     if (sm_is_divided(mem) && mem->record.holders == 0) {
         sm_join_records(mem);
         sm_undivide(mem);
     }
     const synced_mem_status status = sm_begin(transaction, mem);
     if (status != SYNCED_MEM_OK)
-        sm_unlock_last(mem);
+        sm_unlock_root(mem);
     return status;
 }
 

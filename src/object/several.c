@@ -54,11 +54,11 @@ synced_mem_status sm_round_begin(struct sm_round *round)
     const struct sm_roots *const roots = &round->roots;
     const unsigned generation = sm_process_generation();
     round->failed = NULL;
-    round->without = NULL;
+    round->alone = NULL;
     sm_process_enter();
     for (size_t i = 0; i < roots->count; i++) {
         const bool passes = roots->list[i]->generation == generation && !sm_caller_is_wanted();
-        const synced_mem_status status = passes ? SYNCED_MEM_OK : sm_check_first(roots->list[i]);
+        const synced_mem_status status = passes ? SYNCED_MEM_OK : sm_check_usable(roots->list[i]);
         if (status != SYNCED_MEM_OK) {
             round->failed = roots->list[i];
             unlock_roots(roots, i);
@@ -78,12 +78,12 @@ void sm_round_end(struct sm_round *round)
 
 synced_mem_status sm_round_wait(struct sm_round *round, enum sm_side side, synced_mem_status status)
 {
-    bool over;
+    bool ended;
     if (status == SM_AGAIN && round->waits.count > 0) {
         round->failed = NULL; /* the work may be any object's */
-        status = sm_waits_wait(&round->waits, &over);
+        status = sm_waits_wait(&round->waits, &ended);
     } else if (status == SM_AGAIN) {
-        status = sm_obtain_alone(round->without, side, round->allocates);
+        status = sm_obtain_alone(round->alone, side, round->alone_stream);
     }
     if (round->waits.count > 0)
         sm_waits_end(&round->waits);

@@ -29,14 +29,14 @@ bool sm_roots_have_parts(const struct sm_roots *roots);
  */
 struct sm_round {
     struct sm_roots roots;
-    struct synced_mem *failed;   /* the object that a failure of the round is about; NULL: any of them */
-    struct sm_waits waits;       /* for work; found by the round */
-    struct synced_mem *without;  /* an owner whose memory is obtained with nothing locked; NULL: none */
-    struct sm_stream *allocates; /* device memory that is obtained so is usable in this stream's order */
+    struct synced_mem *failed;      /* the object that a failure of the round is about; NULL: any of them */
+    struct sm_waits waits;          /* for work; found by the round */
+    struct synced_mem *alone;       /* an owner whose memory is obtained with no other object locked; NULL: none */
+    struct sm_stream *alone_stream; /* device memory that is obtained so is usable in this stream's order */
     struct sm_shared_ends ends;
 };
 
-/* Begins a round, which must have no waits: takes the locks. On failure none is taken. Errors: as sm_lock_first(). */
+/* Begins a round, which must have no waits: takes the locks. On failure none is taken. Errors: as sm_check_and_lock(). */
 synced_mem_status sm_round_begin(struct sm_round *round);
 /* Ends it: releases the locks. The caller has published all records. */
 void sm_round_end(struct sm_round *round);

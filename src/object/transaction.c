@@ -86,7 +86,7 @@ unsigned sm_read_head(const struct synced_mem *mem)
         return SYNCED_MEM_MIXED;
     sm_lock_object(locked);
     head = sm_head_of_records(mem);
-    sm_unlock_last(sm_root(mem));
+    sm_unlock_root(sm_root(mem));
     return head;
 }
 
@@ -123,7 +123,7 @@ void sm_lock_object(struct synced_mem *mem)
     sm_mutex_lock(&sm_root(mem)->lock);
 }
 
-void sm_unlock_last(struct synced_mem *owner)
+void sm_unlock_root(struct synced_mem *owner)
 {
     sm_mutex_unlock(&owner->lock);
     sm_process_leave();
@@ -152,7 +152,7 @@ void sm_drop_held_record(struct sm_record *record)
     if (root->record.holders == 0)
         sm_join_records(root);
     sm_undivide(root);
-    sm_unlock_last(root);
+    sm_unlock_root(root);
 }
 
 /* A call that fails later takes back what it has made valid. So it joins nothing before its end. */
@@ -180,7 +180,7 @@ void sm_unlock_object(struct synced_mem *mem)
 {
     struct synced_mem *const root = sm_root(mem);
     publish_records(mem);
-    sm_unlock_last(root);
+    sm_unlock_root(root);
 }
 
 synced_mem_status sm_lock_record(struct sm_record *record)
@@ -198,7 +198,7 @@ void sm_unlock_record(struct sm_record *record)
         sm_publish(record);
     else
         publish_records(sm_owner_of(record));
-    sm_unlock_last(root);
+    sm_unlock_root(root);
 }
 
 /* ---- Waiting ---- */
@@ -264,7 +264,7 @@ bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status
 {
     struct synced_mem *const mem = transaction->mem;
     struct sm_waits *const waits = &transaction->waits;
-    transaction->over = false;
+    transaction->waits_ended = false;
     if (*status != SM_AGAIN) {
         sm_waits_end(waits);
         return false;
@@ -272,7 +272,7 @@ bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status
     *status = SYNCED_MEM_OK;
     if (waits->count > 0) {
         sm_unlock_object(mem);
-        *status = sm_waits_wait(waits, &transaction->over);
+        *status = sm_waits_wait(waits, &transaction->waits_ended);
         sm_lock_object(mem);
         sm_waits_end(waits);
     }
@@ -314,16 +314,16 @@ static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct s
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_check_first(const struct synced_mem *mem)
+synced_mem_status sm_check_usable(const struct synced_mem *mem)
 {
     SM_TRY(check_generation(mem));
     sm_note_object(mem);
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_lock_first(struct synced_mem *mem)
+synced_mem_status sm_check_and_lock(struct synced_mem *mem)
 {
-    SM_TRY(sm_check_first(mem));
+    SM_TRY(sm_check_usable(mem));
     sm_lock_object(mem);
     return SYNCED_MEM_OK;
 }
@@ -344,16 +344,16 @@ synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem
 
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    SM_TRY(sm_lock_first(mem));
+    SM_TRY(sm_check_and_lock(mem));
     const synced_mem_status status = sm_begin(transaction, mem);
     if (status != SYNCED_MEM_OK)
-        sm_unlock_last(sm_root(mem));
+        sm_unlock_root(sm_root(mem));
     return status;
 }
 
 synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    SM_TRY(sm_lock_first(mem));
+    SM_TRY(sm_check_and_lock(mem));
     *transaction = (struct sm_transaction){.mem = mem, .restores_nothing = true};
     drop_lost_contents(mem, &transaction->lost);
     return SYNCED_MEM_OK;
@@ -454,7 +454,7 @@ void sm_restore_record(struct sm_record *record, const struct sm_state *before)
 void sm_reopen_object(struct synced_mem *mem)
 {
     const struct sm_detail first = sm_detail_get();
-    if (sm_lock_first(mem) == SYNCED_MEM_OK) {
+    if (sm_check_and_lock(mem) == SYNCED_MEM_OK) {
         drop_lost_contents(mem, NULL);
         reopen_uses(mem);
         sm_unlock_object(mem);
@@ -485,7 +485,7 @@ synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status
         publish_records(mem);
     else
         sm_publish_object(mem);
-    sm_unlock_last(root);
+    sm_unlock_root(root);
     if (transaction->every)
         free(transaction->every);
     sm_fence_drop(transaction->lost);

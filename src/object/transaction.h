@@ -43,7 +43,7 @@ struct sm_transaction {
     struct sm_replacement replacement;
     struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
     struct sm_waits waits; /* what the call waits for before it goes on */
-    bool over;             /* of a wait that has failed: no failed work is open */
+    bool waits_ended;      /* of a wait that has failed: no failed work is open */
 };
 
 /* Begins a call: takes the object's lock, and takes lost contents out of the heads. Waits only for the lock. On failure
@@ -75,16 +75,16 @@ static inline void sm_note_record(const struct sm_record *record)
         sm_note_wanted_record(record);
 }
 
-/* The steps of both, for calls on several objects, which may have one lock. sm_check_first() checks as sm_enter() does,
- * and records the caller's object. sm_lock_first() does so too, and takes the lock. sm_begin() does the rest of
+/* The steps of both, for calls on several objects, which may have one lock. sm_check_usable() checks as sm_enter() does,
+ * and records the caller's object. sm_check_and_lock() does so too, and takes the lock. sm_begin() does the rest of
  * sm_enter(). sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so for an object in
- * pieces, after the caller has published all records that it has changed. sm_unlock_last() releases the lock. */
-synced_mem_status sm_check_first(const struct synced_mem *mem);
-synced_mem_status sm_lock_first(struct synced_mem *mem);
+ * pieces, after the caller has published all records that it has changed. sm_unlock_root() releases the lock. */
+synced_mem_status sm_check_usable(const struct synced_mem *mem);
+synced_mem_status sm_check_and_lock(struct synced_mem *mem);
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
 void sm_publish_object(struct synced_mem *mem);
 void sm_publish_joined(struct synced_mem *mem);
-void sm_unlock_last(struct synced_mem *owner);
+void sm_unlock_root(struct synced_mem *owner);
 
 /* Drops a record that a call has held while nothing was locked (piece.h), with no lock held. Makes the root undivided
  * again if it has no views. */
@@ -96,7 +96,7 @@ struct sm_state sm_state_of(const struct sm_record *record);
 void sm_restore_record(struct sm_record *record, const struct sm_state *before);
 
 /* Take and release the lock of a record that a call has held while nothing was locked. The second publishes all records
- * of the object that it is in. Errors: as sm_lock_first(), in a forked child. */
+ * of the object that it is in. Errors: as sm_check_and_lock(), in a forked child. */
 synced_mem_status sm_lock_record(struct sm_record *record);
 void sm_unlock_record(struct sm_record *record);
 
@@ -138,7 +138,7 @@ void sm_lock_object(struct synced_mem *mem);
 
 /* For a loop that runs a step until it is done: returns whether to run it again. If *status is SM_AGAIN, waits on the
  * host for the transaction's waits, of which there are none afterwards, with the lock released. Blocks. After failed
- * work, contents that were to arrive are lost. If the wait fails, stores why and returns false; transaction->over then
+ * work, contents that were to arrive are lost. If the wait fails, stores why and returns false; transaction->waits_ended then
  * says that the failed work no longer touches the memory, so that some calls can go on. The step must read the object's
  * state again. */
 bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status);

@@ -47,7 +47,7 @@ static synced_mem_status cut_view(struct synced_mem *view, struct synced_mem *ro
 synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem *of, size_t offset, size_t size)
 {
     struct synced_mem *const root = sm_root(of);
-    SM_TRY(sm_lock_first(root));
+    SM_TRY(sm_check_and_lock(root));
     synced_mem_status status = sm_view_check_range(of, offset, size);
     const size_t begin = sm_offset(of) + offset;
     if (status == SYNCED_MEM_OK && size > 0)
@@ -58,7 +58,7 @@ synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem
     }
     if (status == SYNCED_MEM_OK)
         view->record.kind = SM_VIEW;
-    sm_unlock_last(root);
+    sm_unlock_root(root);
     return status;
 }
 
@@ -94,10 +94,10 @@ static void end_view(struct synced_mem *view, struct synced_mem *root)
 void sm_view_end(struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);
-    if (!view->at.first || sm_lock_first(root) != SYNCED_MEM_OK)
+    if (!view->at.first || sm_check_and_lock(root) != SYNCED_MEM_OK)
         return;
     end_view(view, root);
-    sm_unlock_last(root);
+    sm_unlock_root(root);
 }
 
 static bool drop_reference_unless_last(struct synced_mem *root)
@@ -113,7 +113,7 @@ bool sm_view_leave(struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);
     struct sm_copy *own[SM_SIDES] = {NULL};
-    const bool locked = sm_lock_first(root) == SYNCED_MEM_OK;
+    const bool locked = sm_check_and_lock(root) == SYNCED_MEM_OK;
     const bool left = drop_reference_unless_last(root);
     if (left && locked && view->at.first)
         end_view(view, root);
@@ -121,7 +121,7 @@ bool sm_view_leave(struct synced_mem *view)
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             own[side] = sm_take_copy(sm_own_record(view), side);
     if (locked)
-        sm_unlock_last(root);
+        sm_unlock_root(root);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (own[side])
             sm_copy_retire(own[side]);

@@ -53,19 +53,19 @@ static synced_mem_status wait_until_done(struct sm_fence *fence, struct waited *
     return sm_fence_wait(fence);
 }
 
-synced_mem_status sm_waits_wait(const struct sm_waits *waits, bool *over)
+synced_mem_status sm_waits_wait(const struct sm_waits *waits, bool *ended)
 {
     const struct sm_wait *const list = waits->many ? waits->many : waits->few;
     struct sm_outcome first;
     struct waited waited = {.count = 0};
     sm_outcome_set(&first, SYNCED_MEM_OK);
-    *over = true;
-    for (size_t i = waits->count; i > 0 && *over; i--) {
+    *ended = true;
+    for (size_t i = waits->count; i > 0 && *ended; i--) {
         const struct sm_wait *const wait = &list[i - 1];
         const synced_mem_status status =
             wait->purpose & SM_UNTIL_QUEUED ? sm_fence_wait_queued(wait->fence) : wait_until_done(wait->fence, &waited);
-        *over = status == SYNCED_MEM_OK || !sm_fence_is_open(wait->fence);
-        const bool fails = status != SYNCED_MEM_OK && !(*over && wait->purpose & SM_MAY_FAIL);
+        *ended = status == SYNCED_MEM_OK || !sm_fence_is_open(wait->fence);
+        const bool fails = status != SYNCED_MEM_OK && !(*ended && wait->purpose & SM_MAY_FAIL);
         if (fails && first.status == SYNCED_MEM_OK)
             sm_outcome_set(&first, status);
     }

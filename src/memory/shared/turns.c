@@ -120,11 +120,7 @@ static uint64_t get_shorter(uint64_t one, uint64_t other)
 static synced_mem_status wait_for_front(const struct sm_participant *participant, sm_deadline deadline)
 {
     struct front front = {.members = ~((uint64_t)1 << participant->index)};
-    /* Of a turn to read that no writer excludes: those in front, at most choosing or about to read, are gone in a
-     * moment. */
-    const sm_deadline passed = sm_now() + PASSING;
-    const bool waits_longer = participant->mine.kind == SM_LINE_WRITE || deadline > passed;
-    const sm_deadline behind_readers = waits_longer ? deadline : passed;
+    sm_deadline passed = 0; /* when readers in front that only pass are gone, at the latest; 0: not known yet */
     sm_deadline clean_at = 0;
     bool is_last = false;
     for (int polls = 0;;) {
@@ -133,7 +129,12 @@ static synced_mem_status wait_for_front(const struct sm_participant *participant
         SM_TRY(shrink_front(participant, &front, &choosing));
         if (front.members == 0)
             return SYNCED_MEM_OK;
-        const uint64_t left = sm_deadline_left(front.has_writer ? deadline : behind_readers);
+        /* Those in front of a turn to read that no writer excludes, at most choosing or about to read, are gone in a
+         * moment. */
+        if (passed == 0)
+            passed = sm_now() + PASSING;
+        const bool is_short = participant->mine.kind != SM_LINE_WRITE && !front.has_writer && deadline < passed;
+        const uint64_t left = sm_deadline_left(is_short ? passed : deadline);
         if (polls < POLLS && (choosing || left > 0)) {
             polls++;
             continue;
