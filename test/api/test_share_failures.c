@@ -93,11 +93,18 @@ static synced_mem_status acquire_to_write(void)
     return synced_mem_begin_turn(other, GPU, WRITE, 0);
 }
 
+static const struct {
+    synced_mem_status (*call)(void);
+    void (*prepare)(void);
+    void (*check)(void);
+} acquires[] = {{acquire_on_device, prepare_filled_host, check_on_device},
+                {acquire_on_host, prepare_filled_device, check_on_host},
+                {acquire_to_write, prepare_filled_device, check_on_host}};
+enum { ACQUIRES = sizeof acquires / sizeof acquires[0] };
+
 START_TEST(an_acquire_fails)
 {
-    sweep(acquire_on_device, prepare_filled_host, check_on_device);
-    sweep(acquire_on_host, prepare_filled_device, check_on_host);
-    sweep(acquire_to_write, prepare_filled_device, check_on_host);
+    sweep(acquires[_i].call, acquires[_i].prepare, acquires[_i].check);
 }
 END_TEST
 
@@ -304,8 +311,12 @@ Suite *suite(void)
     Suite *const suite = suite_create("share_failures");
     TCase *const cases = add_case(suite, "share_failures");
     TCase *const lost = add_case_without_end(suite, "lost");
-    add_tests(cases, an_acquire_fails, a_hand_over_fails, a_share_fails, no_memory_for_records, no_memory_in_an_acquire,
-              no_device_memory, no_descriptor_is_left, no_page_locked_memory);
+    add_divided_test(cases, an_acquire_fails, 0, ACQUIRES);
+    add_divided_test(cases, a_hand_over_fails, 0, 1);
+    add_divided_test(cases, a_share_fails, 0, 1);
+    add_divided_test(cases, no_memory_for_records, 0, 1);
+    add_divided_test(cases, no_memory_in_an_acquire, 0, 1);
+    add_tests(cases, no_device_memory, no_descriptor_is_left, no_page_locked_memory);
     tcase_add_test(lost, work_out_of_sight);
     return suite;
 }

@@ -289,7 +289,7 @@ Suite *suite(void)
     Suite *const made = suite_create("failures of views");
     TCase *const fails = add_case(made, "failures");
     tcase_add_test(fails, memory_with_an_untracked_part);
-    tcase_add_loop_test(fails, each_call_fails, 0, 8 * COUNT);
+    add_divided_test(fails, each_call_fails, 0, 8 * COUNT);
     tcase_add_loop_test(fails, a_part_does_not_arrive, 0, 2);
     tcase_add_loop_test(fails, a_cut_transfer_fails, 0, 4);
     TCase *const lost = add_case_without_end(made, "lost");

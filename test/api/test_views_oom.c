@@ -440,9 +440,9 @@ Suite *suite(void)
     add_tests(memory, no_memory_for_facts, no_memory_for_zeros, no_memory_for_a_copy_of_read_only_memory,
               no_memory_for_a_resize);
     add_gpu_tests(memory, no_memory_for_larger_device_memory);
-    tcase_add_loop_test(memory, no_memory_for_a_view, 0, 2);
-    tcase_add_loop_test(memory, no_memory_for_the_first_view, 0, 2);
-    tcase_add_loop_test(memory, no_memory_for_a_call, 0, 2 * COUNT);
-    tcase_add_loop_test(memory, no_memory_for_a_copy, 0, COPIES);
+    add_divided_test(memory, no_memory_for_a_view, 0, 2);
+    add_divided_test(memory, no_memory_for_the_first_view, 0, 2);
+    add_divided_test(memory, no_memory_for_a_call, 0, 2 * COUNT);
+    add_divided_test(memory, no_memory_for_a_copy, 0, COPIES);
     return made;
 }

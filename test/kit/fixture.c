@@ -13,6 +13,7 @@ enum { SKIP = 77, PATIENCE_S = 240 };
 atomic_int unsound;
 
 static unsigned schedule;
+static unsigned divided; /* the number of cases that the schedules divide, of those that were added */
 static int device_count;
 
 /* ---- Around each test ---- */
@@ -86,6 +87,19 @@ void add_gpu_loop_test(TCase *to, const TTest *test, int begin, int end)
 {
     if (gpu_expected())
         tcase_add_loop_test(to, test, begin, end);
+}
+
+static bool is_of_this_schedule(unsigned number)
+{
+    enum { WHOLE = 4, PARTS = 17 };
+    return !gpu_is_emulated() || schedule < WHOLE || number % PARTS == schedule % PARTS;
+}
+
+void add_divided_test(TCase *to, const TTest *test, int begin, int end)
+{
+    for (int i = begin; i < end; i++)
+        if (is_of_this_schedule(divided++))
+            tcase_add_loop_test(to, test, i, i + 1);
 }
 
 unsigned fixture_schedule(void)
@@ -377,6 +391,7 @@ int main(void)
     const unsigned from = first ? (unsigned)strtoul(first, NULL, 0) : 0;
     for (int i = 0; i < schedules(); i++) {
         schedule = from + (unsigned)i;
+        divided = 0;
         SRunner *const runner = srunner_create(suite());
         srunner_run_all(runner, i == 0 ? CK_ENV : CK_SILENT);
         const int failed = srunner_ntests_failed(runner);

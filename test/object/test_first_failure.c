@@ -85,7 +85,7 @@ Suite *suite(void)
     Suite *const made = suite_create("first failure");
     TCase *const tests = add_case(made, "first failure");
     tcase_add_test(tests, the_detail_is_of_the_first_wait);
-    tcase_add_loop_test(tests, the_detail_is_not_of_the_clean_up, 0, 2);
-    tcase_add_loop_test(tests, the_detail_is_of_the_first_of_several_failures, 0, 4);
+    add_divided_test(tests, the_detail_is_not_of_the_clean_up, 0, 2);
+    add_divided_test(tests, the_detail_is_of_the_first_of_several_failures, 0, 4);
     return made;
 }

@@ -101,6 +101,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("oom");
     TCase *const tests = add_case_in_children(made, "oom");
-    tcase_add_loop_test(tests, each_allocation_fails, 0, scenarios());
+    add_divided_test(tests, each_allocation_fails, 0, scenarios());
     return made;
 }
