@@ -3,8 +3,9 @@
 
 #include "base/mutex.h"
 #include "base/process.h"
-#include "base/thread.h"
+#include "system/thread.h"
 
+#include <stddef.h>
 #include <unistd.h>
 
 enum {
@@ -68,7 +69,8 @@ void sm_closer_add(int fd)
     const bool needs_thread = closer.threads < MOST_THREADS && closer.threads == closer.closing;
     closer.threads += needs_thread;
     sm_unlock(&closer.lock);
-    if (needs_thread && !sm_thread_start(close_all)) { /* not with the lock: a handler of a signal may fork */
+    /* Not with the lock: a handler of a signal may fork. */
+    if (needs_thread && !sm_thread_start(NULL, close_all, NULL)) {
         sm_lock(&closer.lock);
         closer.threads -= closer.threads > 0;
         sm_unlock(&closer.lock);

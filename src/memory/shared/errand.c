@@ -3,8 +3,9 @@
 
 #include "base/mutex.h"
 #include "base/process.h"
-#include "base/thread.h"
 #include "memory/shared/closer.h"
+#include "system/process.h"
+#include "system/thread.h"
 
 #include <stddef.h>
 #include <unistd.h>
@@ -91,8 +92,8 @@ static void *run_errands(void *unused)
 /* Leaves a processor to the rest of the program. */
 static unsigned get_most_threads(void)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors <= 2 ? 1 : processors <= MOST_THREADS ? (unsigned)processors - 1 : MOST_THREADS;
+    const unsigned processors = sm_processors();
+    return processors <= 2 ? 1 : processors <= MOST_THREADS ? processors - 1 : MOST_THREADS;
 }
 
 /* If the system refuses a thread, this one runs what waits. No signal comes while the lock is held because of
@@ -106,7 +107,7 @@ static void hand_over(struct sm_errand *errand)
     const bool needs_thread = errands.threads < most && errands.threads < errands.running + errands.waiting;
     errands.threads += needs_thread;
     sm_unlock(&errands.lock);
-    if (needs_thread && !sm_thread_start(run_errands))
+    if (needs_thread && !sm_thread_start(NULL, run_errands, NULL))
         (void)run_errands(NULL);
 }
 

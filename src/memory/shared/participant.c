@@ -3,10 +3,10 @@
 
 #include "base/process.h"
 #include "base/status.h"
+#include "system/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -47,7 +47,7 @@ static void leave_in_child(void)
 
 static __attribute__((constructor)) void watch_forks_for_participants(void)
 {
-    (void)pthread_atfork(NULL, NULL, leave_in_child);
+    sm_watch_forks(NULL, NULL, leave_in_child);
 }
 
 /* A fork comes before or after all of this: the child must know every descriptor that has a lock. */
