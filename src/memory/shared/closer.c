@@ -3,10 +3,8 @@
 
 #include "base/mutex.h"
 #include "base/process.h"
+#include "system/file.h"
 #include "system/thread.h"
-
-#include <stddef.h>
-#include <unistd.h>
 
 enum {
     MOST_OPEN = 128, /* descriptors that wait or are being closed; beyond, no message is received */
@@ -40,7 +38,7 @@ static void *close_all(void *unused)
         const int fd = closer.waiting[--closer.count];
         closer.closing++;
         sm_unlock(&closer.lock);
-        (void)close(fd);
+        (void)sm_file_close(fd);
         sm_lock(&closer.lock);
         closer.closing--;
     }

@@ -4,11 +4,11 @@
 #include "base/mutex.h"
 #include "base/process.h"
 #include "memory/shared/closer.h"
+#include "system/file.h"
 #include "system/process.h"
 #include "system/thread.h"
 
 #include <stddef.h>
-#include <unistd.h>
 
 enum { MOST_THREADS = 4 };
 enum { UNDER_WAY, DONE, ABANDONED };
@@ -154,7 +154,7 @@ static struct closing *get_closing(struct sm_errand *errand)
 
 static void close_file(struct sm_errand *errand)
 {
-    (void)close(atomic_load(&get_closing(errand)->fd));
+    (void)sm_file_close(atomic_load(&get_closing(errand)->fd));
 }
 
 static void end_closing(struct sm_errand *errand)
