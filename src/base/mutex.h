@@ -20,8 +20,8 @@ struct sm_mutex {
 
 /* Takes a lock that another thread holds. Blocks. */
 void sm_mutex_wait(struct sm_mutex *mutex);
-/* Takes the lock, and sleeps at most so long for it. Returns false if it was held all the time, be it by this thread.
- * */
+/* Takes the lock, and sleeps at most so long for it. Returns false if another thread, or this one, has held it all the
+ * time. */
 bool sm_mutex_lock_within(struct sm_mutex *mutex, uint64_t nanoseconds);
 
 static inline bool sm_mutex_try(struct sm_mutex *mutex)

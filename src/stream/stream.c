@@ -144,8 +144,7 @@ static void drop_bucket_hold(struct sm_stream *stream)
 
 /* Runs when a thread ends. A later destructor may use the thread's default stream once more, as the runtime has
  * destructors too. That may be another stream by then. So this_thread is reset, and a later use counts as another
- * thread's, which ends in the next round of destructors. After the last round, PTHREAD_DESTRUCTOR_ITERATIONS, no
- * destructor runs. */
+ * thread's, which ends in the next round of destructors. After the last round no destructor runs. */
 static void orphan_streams(void *thread)
 {
     this_thread = 0;

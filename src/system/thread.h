@@ -18,9 +18,10 @@ bool sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argu
 /* Waits until the thread has ended. */
 void sm_thread_join(sm_thread thread);
 
-/* From now on end(value) is called in each thread that has set a value, when it ends. Other hooks of the same kind may
- * have been called by then, and thread-locals can still be read. A process that ends calls it for no thread. Called
- * once in a process. */
+/* From now on end(value) is called in each thread that has set a value, when it ends. The value is NULL by then, and
+ * thread-locals can still be read. Hooks of others may have been called before, and may follow: they may call the
+ * library, which sets a value again, so that there is a further round. A system has a few rounds. A process that ends
+ * calls it for no thread. Called once in a process. */
 void sm_thread_watch_ends(void (*end)(void *value));
 /* Sets the calling thread's value. NULL: end() is not called. */
 void sm_thread_set_end(void *value);
