@@ -3,8 +3,7 @@
 
 #include "base/process.h"
 
-#include <pthread.h>
-#include <signal.h>
+#include "system/thread.h"
 
 enum { MAX_THREADS = 64 };
 
@@ -13,7 +12,7 @@ static struct {
     struct sm_events changed;
     struct sm_task *first;
     struct sm_task **end; /* the link behind the last task */
-    pthread_t ids[MAX_THREADS];
+    sm_thread threads[MAX_THREADS];
     unsigned count;
     unsigned watching; /* threads in a task's wait(): all but one may be, and one always may */
     bool ending;
@@ -110,17 +109,12 @@ static void *run_copy_thread(void *unused)
     return NULL;
 }
 
-/* Starts threads up to the given number. All signals are blocked in them: they are for the program's own threads. */
+/* Starts threads up to the given number. */
 static void start_threads(unsigned threads)
 {
-    sigset_t all;
-    sigset_t before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     while (queue.count < threads && queue.count < MAX_THREADS &&
-           pthread_create(&queue.ids[queue.count], NULL, run_copy_thread, NULL) == 0)
+           sm_thread_start(&queue.threads[queue.count], run_copy_thread, NULL))
         queue.count++;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads)
@@ -183,7 +177,7 @@ void sm_copy_threads_end(void)
     sm_events_add(&queue.changed);
     sm_unlock(&queue.lock);
     for (unsigned i = 0; i < count; i++)
-        (void)pthread_join(queue.ids[i], NULL);
+        sm_thread_join(queue.threads[i]);
     sm_lock(&queue.lock);
     queue.count = 0;
     queue.ending = false;

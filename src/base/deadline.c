@@ -1,17 +1,7 @@
 /* Deadlines. */
 #include "base/deadline.h"
 
-#include <time.h>
-
-static const uint64_t SECOND = 1000000000;
 static const uint64_t MILLISECOND = 1000000;
-
-uint64_t sm_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * SECOND + (uint64_t)now.tv_nsec;
-}
 
 sm_deadline sm_deadline_after(int timeout_ms)
 {

@@ -3,9 +3,10 @@
 
 #include "base/mutex.h"
 #include "base/shard.h"
+#include "system/process.h"
 
 #include <assert.h>
-#include <pthread.h>
+#include <stddef.h>
 
 /* A thread that empties its hands then reads whether any thread waits. A waiting thread announces itself and then reads
  * whether hands are full. All of this is sequentially consistent, so at least one of the two sees the other. */
@@ -41,7 +42,7 @@ static void reset_hands_in_child(void)
 
 static __attribute__((constructor)) void watch_forks_for_hands(void)
 {
-    (void)pthread_atfork(NULL, NULL, reset_hands_in_child);
+    sm_watch_forks(NULL, NULL, reset_hands_in_child);
 }
 
 static void wake_waiters(void)

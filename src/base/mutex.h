@@ -5,6 +5,8 @@
 #ifndef SM_MUTEX_H
 #define SM_MUTEX_H
 
+#include "system/word.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,9 +20,9 @@ struct sm_mutex {
 
 /* Takes a lock that another thread holds. Blocks. */
 void sm_mutex_wait(struct sm_mutex *mutex);
-/* Wakes one thread that sleeps in sm_mutex_wait(). The lock is open already, so its memory may belong to another
- * object by now. */
-void sm_mutex_wake(struct sm_mutex *mutex);
+/* Takes the lock, and sleeps at most so long for it. Returns false if another thread, or this one, has held it all the
+ * time. */
+bool sm_mutex_lock_within(struct sm_mutex *mutex, uint64_t nanoseconds);
 
 static inline bool sm_mutex_try(struct sm_mutex *mutex)
 {
@@ -36,10 +38,11 @@ static inline void sm_mutex_lock(struct sm_mutex *mutex)
         sm_mutex_wait(mutex);
 }
 
+/* Once the lock is open, its memory may belong to another object. */
 static inline void sm_mutex_unlock(struct sm_mutex *mutex)
 {
     if (atomic_exchange_explicit(&mutex->state, SM_MUTEX_OPEN, memory_order_release) == SM_MUTEX_AWAITED)
-        sm_mutex_wake(mutex);
+        sm_word_wake_one(&mutex->state);
 }
 
 /* Opens a lock in memory that may have had another use. */
@@ -60,10 +63,22 @@ static inline unsigned sm_events_seen(struct sm_events *events)
 }
 
 /* Blocks until the count differs from seen. It may return earlier, so callers read their condition again. */
-void sm_events_wait(struct sm_events *events, unsigned seen);
+static inline void sm_events_wait(struct sm_events *events, unsigned seen)
+{
+    sm_word_wait(&events->count, seen);
+}
+
 /* Does the same, at most so long. */
-void sm_events_wait_for(struct sm_events *events, unsigned seen, uint64_t nanoseconds);
+static inline void sm_events_wait_for(struct sm_events *events, unsigned seen, uint64_t nanoseconds)
+{
+    sm_word_wait_for(&events->count, seen, nanoseconds);
+}
+
 /* Counts one event and wakes all waiting threads. */
-void sm_events_add(struct sm_events *events);
+static inline void sm_events_add(struct sm_events *events)
+{
+    atomic_fetch_add(&events->count, 1);
+    sm_word_wake_all(&events->count);
+}
 
 #endif

@@ -3,12 +3,12 @@
 
 #include "base/hash.h"
 #include "base/process.h"
+#include "system/file.h"
+#include "system/names.h"
 
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unwind.h>
 
 /* PLACES: slots of the table. NEIGHBOURS: slots that are searched for one place. */
 enum { PLACES = 2048, NEIGHBOURS = 16, ADDRESSES = SM_PLACE_DEPTH + SM_PLACE_OWN };
@@ -18,46 +18,19 @@ static struct {
     struct sm_place places[PLACES]; /* by the hash of their addresses; the first address of a free slot is 0 */
 } seen = {.lock = SM_LOCK_INITIALIZER};
 
-/* ---- The stack ---- */
-
-struct walk {
-    uintptr_t from; /* frames up to and including the one at this address are the library's */
-    bool reached;
-    unsigned count;
-    uintptr_t addresses[ADDRESSES];
-};
-
-static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *frame, void *data)
-{
-    struct walk *const walk = data;
-    const uintptr_t address = _Unwind_GetIP(frame);
-    if (walk->reached && address != 0)
-        walk->addresses[walk->count++] = address;
-    walk->reached = walk->reached || address == walk->from;
-    return walk->count < ADDRESSES ? _URC_NO_REASON : _URC_END_OF_STACK;
-}
-
 /* ---- Text ---- */
-
-static const char *get_file_name(const char *path)
-{
-    const char *const slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 /* Writes "symbol+0x1f", or "file+0x1f" relative to the load address. The symbol is that of the byte before the address,
  * since a call may be a function's last instruction. Returns false if the frame is the public function's own. */
 static bool describe_frame(char out[SM_PLACE_FRAME], uintptr_t address, const char *function)
 {
-    Dl_info info = {.dli_fname = ""};
-    (void)dladdr((void *)(address - 1), &info);
-    const char *const what = info.dli_sname ? info.dli_sname : get_file_name(info.dli_fname);
-    const uintptr_t start = (uintptr_t)(info.dli_sname ? info.dli_saddr : info.dli_fbase);
-    (void)snprintf(out, SM_PLACE_FRAME, "%.*s+0x%zx", SM_PLACE_FRAME - 24, what, (size_t)(address - start));
+    const struct sm_name name = sm_name_of(address - 1);
+    (void)snprintf(out, SM_PLACE_FRAME, "%.*s+0x%zx", SM_PLACE_FRAME - 24,
+                   name.is_symbol ? name.text : sm_file_name(name.text), (size_t)(address - name.start));
     for (char *c = out; *c; c++)
         if (*c <= ' ' || *c > '~' || *c == '"' || *c == '\\')
             *c = '?';
-    return !info.dli_sname || strcmp(info.dli_sname, function) != 0;
+    return !name.is_symbol || strcmp(name.text, function) != 0;
 }
 
 /* Depending on the compiler, the chain may begin with the public function's frame or with one inside that. Frames up to
@@ -97,21 +70,21 @@ static struct sm_place *find_slot(const uintptr_t addresses[ADDRESSES])
 
 const struct sm_place *sm_place_of(const char *function, const void *return_address)
 {
-    struct walk walk = {.from = (uintptr_t)return_address};
+    uintptr_t addresses[ADDRESSES] = {0};
     char text[SM_PLACE_TEXT];
-    (void)_Unwind_Backtrace(visit_frame, &walk);
+    const unsigned count = sm_backtrace((uintptr_t)return_address, addresses, ADDRESSES);
     sm_lock(&seen.lock);
-    struct sm_place *place = walk.count > 0 ? find_slot(walk.addresses) : NULL;
+    struct sm_place *place = count > 0 ? find_slot(addresses) : NULL;
     const bool found = !place || place->addresses[0] != 0;
     sm_unlock(&seen.lock);
     if (found)
         return place;
-    describe_place(text, walk.addresses, function);
+    describe_place(text, addresses, function);
     sm_lock(&seen.lock);
-    place = find_slot(walk.addresses);
+    place = find_slot(addresses);
     if (place && place->addresses[0] == 0) { /* of two threads that see a place first, only one adds it */
         memcpy(place->text, text, sizeof text);
-        memcpy(place->addresses, walk.addresses, sizeof place->addresses);
+        memcpy(place->addresses, addresses, sizeof place->addresses);
     }
     sm_unlock(&seen.lock);
     return place;

@@ -3,9 +3,9 @@
 
 #include "base/shard.h"
 #include "base/status.h"
+#include "system/process.h"
 
 #include <assert.h>
-#include <pthread.h>
 
 static struct {
     struct sm_mutex mutex;
@@ -156,7 +156,7 @@ void sm_process_watch_children(void (*begin)(void))
 /* Registers when the library is loaded: a fork may come while the library's first lock is being taken. */
 static __attribute__((constructor)) void watch_forks_for_locks(void)
 {
-    (void)pthread_atfork(lock_before_fork, unlock_after_fork, start_child);
+    sm_watch_forks(lock_before_fork, unlock_after_fork, start_child);
 }
 
 /* ---- Locks ---- */

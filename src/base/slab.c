@@ -1,8 +1,9 @@
 /* Slabs and their chunks. */
 #include "base/slab.h"
 
+#include "system/clock.h"
+
 #include <assert.h>
-#include <sched.h>
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -321,6 +322,6 @@ void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wante
         sm_unlock(&slab->lock);
         if (found || !walk->chunk)
             return found;
-        (void)sched_yield(); /* otherwise this thread may retake the lock before others get it */
+        sm_yield(); /* otherwise this thread may retake the lock before others get it */
     }
 }

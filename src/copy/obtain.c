@@ -18,7 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { PAGE = 4096 };
+/* No system has smaller pages. */
+enum { LEAST_PAGE = 4096 };
 
 /* Returns the struct of new memory. */
 static struct sm_copy *take_struct(int device, synced_mem_source source)
@@ -57,7 +58,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     synced_mem_status status = SYNCED_MEM_OK;
-    const size_t bytes = compute_allocation_size(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : PAGE);
+    const size_t bytes = compute_allocation_size(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : LEAST_PAGE);
     const char *from = "system";
     void *base = NULL;
     if (pinned) {
@@ -67,7 +68,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
         copy->block = memory.block;
         from = memory.fresh ? "runtime" : "pool";
     } else {
-        base = sm_host_memory_alloc(bytes, alignment < PAGE ? alignment : PAGE, zeroed);
+        base = sm_host_memory_alloc(bytes, alignment < LEAST_PAGE ? alignment : LEAST_PAGE, zeroed);
         if (!base)
             status = sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for %zu bytes", bytes);
     }

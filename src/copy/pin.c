@@ -5,8 +5,8 @@
 #include "base/process.h"
 #include "base/refusal.h"
 #include "base/status.h"
+#include "system/process.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 /* A range that the library has page-locked, with the number of copies that have memory in it. */
@@ -30,17 +30,17 @@ static struct {
 /* Held while the runtime registers or unregisters memory. A range in between must neither be registered again nor count
  * as somebody else's. It is no library lock: the runtime may wait for the device, and a fork need not wait for that. It
  * is taken before the list's lock. */
-static pthread_mutex_t changes = PTHREAD_MUTEX_INITIALIZER;
+static struct sm_mutex changes;
 
 /* In a forked child: the thread that held the lock may be missing. */
 static void reset_change_lock(void)
 {
-    (void)pthread_mutex_init(&changes, NULL);
+    sm_mutex_init(&changes);
 }
 
 static __attribute__((constructor)) void watch_forks_for_changes(void)
 {
-    (void)pthread_atfork(NULL, NULL, reset_change_lock);
+    sm_watch_forks(NULL, NULL, reset_change_lock);
 }
 
 static void *get_last_byte(const struct sm_copy *copy)
@@ -248,7 +248,7 @@ synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
 {
     int device;
     SM_TRY(sm_device_resolve(wanted, &device));
-    pthread_mutex_lock(&changes);
+    sm_mutex_lock(&changes);
     if (sm_guard_on())
         sm_guard_open_range(sm_copy_data(copy), copy->bytes);
     synced_mem_status status = sm_pin_query(copy, device);
@@ -256,7 +256,7 @@ synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
         status = register_memory(copy, device);
     if (sm_guard_on())
         sm_guard_close_range(sm_copy_data(copy), copy->bytes);
-    pthread_mutex_unlock(&changes);
+    sm_mutex_unlock(&changes);
     return status;
 }
 
@@ -291,8 +291,8 @@ void sm_unpin(struct sm_copy *copy)
         drop_share(copy, false, &last);
     if (!last)
         return;
-    pthread_mutex_lock(&changes);
+    sm_mutex_lock(&changes);
     while ((unused = lock_and_pick_unused()) != NULL)
         unregister_memory(unused);
-    pthread_mutex_unlock(&changes);
+    sm_mutex_unlock(&changes);
 }

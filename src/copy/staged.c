@@ -2,13 +2,13 @@
 #include "copy/staged.h"
 
 #include "base/copy_threads.h"
+#include "base/mutex.h"
 #include "memory/pinned/host_pool.h"
 #include "copy/staging.h"
 #include "base/stats.h"
 #include "base/status.h"
 #include "trace/trace.h"
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +29,11 @@ struct job {
     struct sm_fence *after; /* the work that writes the source */
     struct sm_fence *host_fence;
     struct sm_fence *device_fence;
-    pthread_mutex_t lock; /* guards the fields below */
-    pthread_cond_t progress;
-    size_t taken;     /* bytes that threads have taken to copy */
-    size_t queued;    /* bytes that are queued on the internal stream */
-    unsigned workers; /* threads at work */
+    struct sm_events progress;
+    struct sm_mutex lock; /* guards the fields below */
+    size_t taken;         /* bytes that threads have taken to copy */
+    size_t queued;        /* bytes that are queued on the internal stream */
+    unsigned workers;     /* threads at work */
     bool over;
     synced_mem_status status;
     struct sm_detail why;
@@ -63,19 +63,19 @@ static struct job *get_job_of_work(struct sm_host_work *work)
 
 static void fail_job(struct job *job, synced_mem_status status)
 {
-    pthread_mutex_lock(&job->lock);
+    sm_mutex_lock(&job->lock);
     if (job->status == SYNCED_MEM_OK) {
         job->status = status;
         job->why = sm_detail_get();
     }
-    pthread_mutex_unlock(&job->lock);
+    sm_mutex_unlock(&job->lock);
 }
 
 static synced_mem_status get_job_status(struct job *job)
 {
-    pthread_mutex_lock(&job->lock);
+    sm_mutex_lock(&job->lock);
     const synced_mem_status status = job->status;
-    pthread_mutex_unlock(&job->lock);
+    sm_mutex_unlock(&job->lock);
     return status;
 }
 
@@ -186,45 +186,38 @@ static synced_mem_status load_buffer(const struct job *job, struct buffer *buffe
 /* Counts the thread as a worker, also to end a transfer that failed before any thread worked on it. */
 static bool enter_job(struct job *job)
 {
-    pthread_mutex_lock(&job->lock);
+    sm_mutex_lock(&job->lock);
     const bool is_open = !job->over && (job->taken < job->size || job->status != SYNCED_MEM_OK);
     job->workers += is_open;
-    pthread_mutex_unlock(&job->lock);
+    sm_mutex_unlock(&job->lock);
     return is_open;
 }
 
 static size_t take_chunk(struct job *job, size_t *offset)
 {
-    pthread_mutex_lock(&job->lock);
+    sm_mutex_lock(&job->lock);
     const size_t left = job->status == SYNCED_MEM_OK ? job->size - job->taken : 0;
     const size_t bytes = left < job->chunk ? left : job->chunk;
     *offset = job->taken;
     job->taken += bytes;
-    pthread_mutex_unlock(&job->lock);
+    sm_mutex_unlock(&job->lock);
     return bytes;
-}
-
-static void signal_progress(struct job *job)
-{
-    pthread_mutex_lock(&job->lock);
-    pthread_cond_broadcast(&job->progress);
-    pthread_mutex_unlock(&job->lock);
 }
 
 /* Once the last chunk is queued, a stream can wait for the device's part. If no event could be recorded, end_job()
  * waits for that part. */
 static void count_queued_bytes(struct job *job, size_t bytes)
 {
-    pthread_mutex_lock(&job->lock);
+    sm_mutex_lock(&job->lock);
     job->queued += bytes;
     const bool all = job->queued == job->size;
-    pthread_mutex_unlock(&job->lock);
+    sm_mutex_unlock(&job->lock);
     if (!all)
         return;
     (void)sm_fence_record_event(job->device_fence, job->internal->handle);
     if (job->up)
         sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
-    signal_progress(job);
+    sm_events_add(&job->progress);
 }
 
 /* Waits for a device's part without an event: a chunk was not queued, or the event was not recorded. */
@@ -241,7 +234,7 @@ static void end_device_part(struct job *job)
 
 static void release_fences(struct job *job)
 {
-    signal_progress(job);
+    sm_events_add(&job->progress);
     sm_copy_threads_remove(&job->task);
     sm_fence_drop(job->device_fence);
     sm_fence_drop(job->host_fence);
@@ -263,11 +256,11 @@ static void end_job(struct job *job)
 
 static void leave_job(struct job *job)
 {
-    pthread_mutex_lock(&job->lock);
+    sm_mutex_lock(&job->lock);
     job->workers--;
     const bool is_last = job->workers == 0 && !job->over && (job->taken == job->size || job->status != SYNCED_MEM_OK);
     job->over = job->over || is_last;
-    pthread_mutex_unlock(&job->lock);
+    sm_mutex_unlock(&job->lock);
     if (is_last)
         end_job(job);
 }
@@ -323,8 +316,6 @@ static void free_task_job(struct sm_task *task)
 {
     struct job *const job = get_job_of_task(task);
     sm_fence_drop(job->after);
-    pthread_cond_destroy(&job->progress);
-    pthread_mutex_destroy(&job->lock);
     free(job);
 }
 
@@ -340,13 +331,16 @@ static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_
         sm_copy_threads_ready(&job->task);
         work_on_job(job);
     }
-    pthread_mutex_lock(&job->lock);
-    while (sm_fence_state(fence) == SM_FENCE_QUEUEING)
-        pthread_cond_wait(&job->progress, &job->lock);
+    unsigned seen = sm_events_seen(&job->progress);
+    while (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
+        sm_events_wait(&job->progress, seen);
+        seen = sm_events_seen(&job->progress);
+    }
+    sm_mutex_lock(&job->lock);
     const synced_mem_status status = sm_fence_state(fence) == SM_FENCE_LOST ? job->status : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
         sm_detail_set(&job->why);
-    pthread_mutex_unlock(&job->lock);
+    sm_mutex_unlock(&job->lock);
     return status;
 }
 
@@ -359,10 +353,10 @@ static void drop_work(struct sm_host_work *work)
 
 static bool end_unbegun_job(struct job *job)
 {
-    pthread_mutex_lock(&job->lock);
+    sm_mutex_lock(&job->lock);
     const bool ends = !job->over && job->workers == 0 && job->taken == 0;
     job->over = job->over || ends;
-    pthread_mutex_unlock(&job->lock);
+    sm_mutex_unlock(&job->lock);
     return ends;
 }
 
@@ -432,8 +426,6 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
     job->size = transfer->size;
     job->chunk = choose_chunk_size(transfer->size);
     job->after = after ? sm_fence_hold(after) : NULL;
-    pthread_mutex_init(&job->lock, NULL);
-    pthread_cond_init(&job->progress, NULL);
     return job;
 }
 

@@ -1,12 +1,12 @@
 /* The settings of staged transfers. */
 #include "copy/staging.h"
 
+#include "base/once.h"
 #include "base/status.h"
+#include "system/process.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <unistd.h>
 
 enum { MAX_THREADS = 64, BUSY_LINK = 8 };
 enum { SMALLEST_BUFFER = 65536, BUFFER = 2097152, LARGEST_BUFFER = 67108864, MINIMUM = 1048576 };
@@ -28,15 +28,15 @@ static void store_settings(unsigned threads, size_t buffer, size_t minimum)
  * nothing. Half of the processors are left to the program. */
 static void store_defaults(void)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const long half = processors > 3 ? processors / 2 : 1;
-    store_settings((unsigned)(half < BUSY_LINK ? half : BUSY_LINK), BUFFER, MINIMUM);
+    const unsigned processors = sm_processors();
+    const unsigned half = processors > 3 ? processors / 2 : 1;
+    store_settings(half < BUSY_LINK ? half : BUSY_LINK, BUFFER, MINIMUM);
 }
 
 static void init_settings(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, store_defaults);
+    static struct sm_once once;
+    sm_once(&once, store_defaults);
 }
 
 unsigned sm_staging_threads(void)

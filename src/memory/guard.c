@@ -7,17 +7,17 @@
 #include "base/stats.h"
 #include "base/text.h"
 #include "memory/guard_edges.h"
+#include "memory/pinned/tlsf.h"
+#include "system/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 atomic_bool sm_guard_flag;
 
-/* Memory up to SHARED_PAGES bytes may share its pages in the pool; larger memory has whole pages. */
-enum { PAGE = 4096, SHARED_PAGES = 4 * PAGE, GUARDS = 256, BUCKETS = 1024, NOTICE = 400 };
+/* Memory up to SHARED_PAGES bytes may share its pages in the pool; larger memory has whole granules. */
+enum { SHARED_PAGES = 16384, GUARDS = 256, BUCKETS = 1024, NOTICE = 400 };
 
 /* Each guard may add two mappings to the process. Linux limits these to 65530. */
 enum { MOST_GUARDS = 16384 };
@@ -57,7 +57,7 @@ static const struct sm_guard *find_guard_at(uintptr_t address)
 
 void sm_guard_start(void)
 {
-    guards.page = (size_t)sysconf(_SC_PAGESIZE);
+    guards.page = sm_page_size();
     sm_guard_catch_faults(find_guard_at);
     atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
     atomic_store_explicit(&sm_guard_flag, true, memory_order_relaxed);
@@ -65,7 +65,7 @@ void sm_guard_start(void)
 
 size_t sm_guard_whole_pages(size_t bytes)
 {
-    return (bytes > SHARED_PAGES ? bytes : SHARED_PAGES) / PAGE * PAGE + PAGE;
+    return (bytes > SHARED_PAGES ? bytes : SHARED_PAGES) / SM_TLSF_GRANULE * SM_TLSF_GRANULE + SM_TLSF_GRANULE;
 }
 
 /* ---- With the lock held ---- */
@@ -117,10 +117,9 @@ static bool change_edges(struct sm_guard *guard, enum sm_protection protection)
 
 static bool change_protection(struct sm_guard *guard, enum sm_protection protection)
 {
-    static const int allowed[] = {PROT_READ | PROT_WRITE, PROT_READ, PROT_NONE};
     const uintptr_t start = atomic_load_explicit(&guard->start, memory_order_relaxed);
     const uintptr_t end = atomic_load_explicit(&guard->end, memory_order_relaxed);
-    const bool done = start == end || mprotect((void *)start, end - start, allowed[protection]) == 0;
+    const bool done = start == end || sm_pages_protect((void *)start, end - start, protection);
     return change_edges(guard, protection) && done;
 }
 
@@ -259,7 +258,7 @@ static void give_up_overlapping_guards(struct sm_guard *with)
 
 bool sm_guard_pool_has_pages(void)
 {
-    return guards.page == PAGE;
+    return guards.page <= SM_TLSF_GRANULE;
 }
 
 /* Sets the pages to protect. If the range is not alone on its pages, these are only the pages that lie inside it. */
@@ -355,8 +354,7 @@ static void unlock_and_print(void)
     memcpy(notice, guards.notice, sizeof notice);
     guards.notice[0] = 0;
     sm_unlock(&guards.lock);
-    const ssize_t wrote = notice[0] ? write(STDERR_FILENO, notice, strlen(notice)) : 0;
-    (void)wrote;
+    (void)sm_file_write(SM_STDERR, notice, strlen(notice));
 }
 
 /* ---- Interface ---- */

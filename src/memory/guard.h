@@ -9,6 +9,7 @@
 #define SM_GUARD_H
 
 #include "base/scope.h"
+#include "system/pages.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,8 +27,6 @@ static inline bool sm_guard_on(void)
 
 /* Turns guards on for the rest of the process. Must come before the library allocates memory. */
 void sm_guard_start(void);
-
-enum sm_protection { SM_PROTECT_NOTHING, SM_PROTECT_WRITES, SM_PROTECT_ALL };
 
 /* A range of host memory that may be protected. */
 struct sm_guarded {

@@ -4,7 +4,6 @@
 #include "base/hash.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum { BUCKETS = 1024 };
 
@@ -67,13 +66,12 @@ static void remove_share(const struct share *share)
 
 static bool protect_edge(struct edge *edge, size_t page)
 {
-    static const int allowed[] = {PROT_READ | PROT_WRITE, PROT_READ, PROT_NONE};
     enum sm_protection wanted = SM_PROTECT_ALL;
     while (edge->bytes[wanted] < page && wanted > SM_PROTECT_NOTHING)
         wanted--;
     if (wanted == edge->now)
         return true;
-    if (mprotect((void *)edge->page, page, allowed[wanted]) != 0)
+    if (!sm_pages_protect((void *)edge->page, page, wanted))
         return false;
     edge->now = wanted;
     return true;

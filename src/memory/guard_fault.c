@@ -1,17 +1,13 @@
 /*
- * The signal handler that reports the use of an expired pointer. It takes no lock, allocates no memory and uses no
- * stdio.
+ * The report of the use of an expired pointer, inside a signal handler. It takes no lock, allocates no memory and uses
+ * no stdio.
  */
 #include "memory/guard.h"
 
 #include "base/place.h"
+#include "system/faults.h"
+#include "system/file.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <string.h>
-#include <unistd.h>
-
-static struct sigaction before;
 static const struct sm_guard *(*find_protecting_guard)(uintptr_t address);
 
 struct text {
@@ -74,60 +70,18 @@ static void print_fault(const struct sm_guard *guard, uintptr_t address)
     add_number(&text, address, 16);
     add_text(&text, " expired then\n");
     add_cause(&text, guard);
-    const ssize_t wrote = write(STDERR_FILENO, text.bytes, text.used);
-    (void)wrote;
+    (void)sm_file_write(SM_STDERR, text.bytes, text.used);
 }
 
-/* Restores the program's action. A real fault repeats at its instruction, with the default action. A signal that a
- * process sent is raised again. */
-static void restore_action(int number, const siginfo_t *info)
+static void report_fault(uintptr_t address)
 {
-    (void)sigaction(number, &before, NULL);
-    if (info->si_code <= 0)
-        (void)raise(number);
-}
-
-/* Returns the program's handler. One with SA_RESETHAND gets only the first fault; the next has the default action. */
-static struct sigaction get_next_handler(void)
-{
-    const struct sigaction next = before;
-    if (next.sa_flags & SA_RESETHAND) {
-        before.sa_handler = SIG_DFL;
-        before.sa_flags = 0;
-    }
-    return next;
-}
-
-static void pass_on_fault(int number, siginfo_t *info, void *context)
-{
-    const struct sigaction next = get_next_handler();
-    if (next.sa_flags & SA_SIGINFO)
-        next.sa_sigaction(number, info, context);
-    else if (next.sa_handler == SIG_DFL || (next.sa_handler == SIG_IGN && info->si_code > 0))
-        restore_action(number, info);
-    else if (next.sa_handler != SIG_IGN)
-        next.sa_handler(number);
-}
-
-static void handle_fault(int number, siginfo_t *info, void *context)
-{
-    const int error = errno;
-    const uintptr_t address = (uintptr_t)info->si_addr;
-    const struct sm_guard *const guard = info->si_code > 0 ? find_protecting_guard(address) : NULL;
+    const struct sm_guard *const guard = find_protecting_guard(address);
     if (guard)
         print_fault(guard, address);
-    errno = error;
-    pass_on_fault(number, info, context);
 }
 
 void sm_guard_catch_faults(const struct sm_guard *(*finder)(uintptr_t address))
 {
     find_protecting_guard = finder;
-    struct sigaction action;
-    (void)sigaction(SIGSEGV, NULL, &before);
-    memset(&action, 0, sizeof action);
-    action.sa_sigaction = handle_fault;
-    action.sa_mask = before.sa_mask;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (SA_NODEFER | SA_RESTART));
-    (void)sigaction(SIGSEGV, &action, NULL);
+    sm_faults_watch(report_fault);
 }

@@ -8,7 +8,6 @@
 
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 /* From this size on, glibc does not use its heap. */
 enum { OWN_PAGES_BYTES = 33554432 };
@@ -26,10 +25,8 @@ static void **get_base_slot(void *data)
 
 void *sm_host_memory_alloc(size_t size, size_t alignment, bool zeroed)
 {
-    if (needs_own_pages(size)) {
-        void *const pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        return pages == MAP_FAILED ? NULL : pages;
-    }
+    if (needs_own_pages(size))
+        return sm_pages_map(size);
     const size_t room = alignment > sizeof(void *) ? alignment : sizeof(void *);
     char *const base = zeroed ? calloc(1, size + room) : malloc(size + room);
     if (!base)
@@ -44,5 +41,5 @@ void sm_host_memory_free(void *data, size_t size)
     if (!needs_own_pages(size))
         free(*get_base_slot(data));
     else
-        (void)munmap(data, size);
+        sm_pages_unmap(data, size);
 }

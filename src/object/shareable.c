@@ -14,7 +14,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct {
     struct sm_lock lock;
@@ -50,7 +49,7 @@ static void withdraw_pointers(const struct synced_mem *mem, void *unused)
 static void reopen_in_child(struct sm_sharing *sharing)
 {
     const struct sm_shared_memory *const memory = sharing->memory;
-    sm_memfd_make_private(memory->host, (size_t)memory->facts.host_bytes, memory->files.host);
+    sm_sealed_make_private(memory->host, (size_t)memory->facts.host_bytes, memory->files.host);
     sm_mutex_init(&sharing->lock);
     sm_events_add(&sharing->ended);
 }

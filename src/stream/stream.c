@@ -2,14 +2,14 @@
 #include "stream/stream.h"
 
 #include "base/hash.h"
+#include "base/once.h"
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/status.h"
 #include "stream/shared_ends.h"
 #include "stream/stream_struct.h"
+#include "system/thread.h"
 #include "trace/trace.h"
-
-#include <pthread.h>
 
 /* The states of a caller's stream. */
 enum state {
@@ -21,22 +21,20 @@ enum state {
 static _Atomic uint64_t last_thread;
 static _Thread_local uint64_t this_thread;
 
-static pthread_key_t thread_end;
-
 static void orphan_streams(void *thread);
 
 static void watch_thread_ends(void)
 {
-    (void)pthread_key_create(&thread_end, orphan_streams);
+    sm_thread_watch_ends(orphan_streams);
 }
 
 static uint64_t get_thread_number(void)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    static struct sm_once once;
     if (this_thread == 0) {
-        (void)pthread_once(&once, watch_thread_ends);
+        sm_once(&once, watch_thread_ends);
         this_thread = atomic_fetch_add_explicit(&last_thread, 1, memory_order_relaxed) + 1;
-        (void)pthread_setspecific(thread_end, (void *)(uintptr_t)this_thread);
+        sm_thread_set_end((void *)(uintptr_t)this_thread);
     }
     return this_thread;
 }
@@ -56,8 +54,8 @@ static void describe_uncreated_streams(void)
 
 static struct sm_stream *get_uncreated_stream(struct sm_stream *of_devices, int device)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, describe_uncreated_streams);
+    static struct sm_once once;
+    sm_once(&once, describe_uncreated_streams);
     return &of_devices[device];
 }
 
@@ -146,8 +144,7 @@ static void drop_bucket_hold(struct sm_stream *stream)
 
 /* Runs when a thread ends. A later destructor may use the thread's default stream once more, as the runtime has
  * destructors too. That may be another stream by then. So this_thread is reset, and a later use counts as another
- * thread's, which ends in the next round of destructors. After the last round, PTHREAD_DESTRUCTOR_ITERATIONS, no
- * destructor runs. */
+ * thread's, which ends in the next round of destructors. After the last round no destructor runs. */
 static void orphan_streams(void *thread)
 {
     this_thread = 0;

@@ -6,22 +6,23 @@
 #include "base/process.h"
 #include "base/side.h"
 #include "base/status.h"
+#include "system/clock.h"
+#include "system/pages.h"
+#include "system/process.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 atomic_bool sm_trace_flag;
 
-/* Events in each half of the buffer. Only pages that events were written to are ever touched. */
-enum { ROOM = 1 << 18 };
+/* Events in each half of the buffer, and those that memory is committed for at a time. Only pages that events were
+ * written to are ever touched. */
+enum { ROOM = 1 << 18, STEP = 1 << 12 };
 
 static struct {
     struct sm_lock lock;
     struct sm_trace_event *halves[2];
+    size_t ready[2];             /* events in each half that there is memory for */
     bool on;                     /* there is a trace */
     struct sm_trace_event *open; /* the half that is recorded to; NULL: no trace, or one without a file */
     size_t count;                /* its events */
@@ -35,26 +36,18 @@ static atomic_bool keeps_events;
 
 uint64_t sm_trace_time(void)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return sm_now();
 }
 
 /* ---- The buffer ---- */
-
-static struct sm_trace_event *map_buffer_half(void)
-{
-    void *const half = mmap(NULL, ROOM * sizeof(struct sm_trace_event), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return half == MAP_FAILED ? NULL : half;
-}
 
 void sm_trace_free_buffer(void)
 {
     for (int i = 0; i < 2; i++) {
         if (trace.halves[i])
-            (void)munmap(trace.halves[i], ROOM * sizeof(struct sm_trace_event));
+            sm_pages_unmap(trace.halves[i], ROOM * sizeof(struct sm_trace_event));
         trace.halves[i] = NULL;
+        trace.ready[i] = 0;
     }
     if (trace.on) { /* only in a forked child: elsewhere the buffer is closed by now, and other threads may read it */
         trace.on = false;
@@ -65,7 +58,7 @@ void sm_trace_free_buffer(void)
 bool sm_trace_open_buffer(bool events)
 {
     for (int i = 0; events && i < 2; i++)
-        trace.halves[i] = map_buffer_half();
+        trace.halves[i] = sm_pages_reserve(ROOM * sizeof(struct sm_trace_event));
     if (events && (!trace.halves[0] || !trace.halves[1])) {
         sm_trace_free_buffer();
         return false;
@@ -131,10 +124,18 @@ uint64_t sm_trace_lost(void)
     return lost;
 }
 
+static bool has_room(void)
+{
+    size_t *const ready = &trace.ready[trace.open == trace.halves[1]];
+    if (trace.count == *ready && *ready < ROOM && sm_pages_commit(trace.open + *ready, STEP * sizeof *trace.open))
+        *ready += STEP;
+    return trace.count < *ready;
+}
+
 /* Appends the event, with the lock held. Without room it counts it as lost. */
 static void append_event(const struct sm_trace_event *event)
 {
-    if (trace.open && trace.count < ROOM)
+    if (trace.open && has_room())
         trace.open[trace.count++] = *event;
     else if (trace.open || !trace.on)
         trace.lost++;
@@ -184,7 +185,7 @@ struct sm_trace_event sm_trace_event_now(enum sm_trace_kind kind)
 {
     const uint64_t now = sm_trace_time();
     return (struct sm_trace_event){
-        .kind = (unsigned char)kind, .begin = now, .end = now, .thread = (uint64_t)syscall(SYS_gettid), .device = -1};
+        .kind = (unsigned char)kind, .begin = now, .end = now, .thread = sm_thread_id(), .device = -1};
 }
 
 void sm_trace_put_on(struct sm_trace_event *event, struct sm_trace_stream stream)

@@ -4,14 +4,13 @@
 #include "base/side.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "system/file.h"
+#include "system/process.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* FIRST_DEVICE: a device's process number in the file; numbers of real processes are smaller. So the tracks of devices
  * are apart from those of host threads. */
@@ -39,14 +38,8 @@ static struct {
 
 void sm_trace_file_flush(void)
 {
-    size_t done = 0;
-    while (done < file.used && file.error == 0) {
-        const ssize_t wrote = write(file.fd, file.buffer + done, file.used - done);
-        if (wrote >= 0)
-            done += (size_t)wrote;
-        else if (errno != EINTR)
-            file.error = errno;
-    }
+    if (file.error == 0)
+        file.error = sm_file_write(file.fd, file.buffer, file.used);
     file.used = 0;
 }
 
@@ -296,29 +289,17 @@ void sm_trace_file_write(const struct sm_trace_event *event)
 
 /* ---- The file ---- */
 
-/* Moves a descriptor above the standard ones. A program that has closed a standard descriptor may still print to it, or
- * reopen it. So the trace's file must not have its number. */
-static int move_above_standard(int fd)
-{
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    const int error = errno;
-    (void)close(fd);
-    errno = error;
-    return above;
-}
-
 synced_mem_status sm_trace_file_open(const char *path)
 {
-    const int fd = move_above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (fd < 0)
+    int fd;
+    const int error = sm_file_create(path, &fd);
+    if (error != 0)
         return sm_fail(SYNCED_MEM_ERR_FILE, "'%.*s%s' can't be opened to write: %s", SHOWN, path,
-                       strlen(path) > SHOWN ? "..." : "", strerror(errno));
+                       strlen(path) > SHOWN ? "..." : "", strerror(error));
     memset(&file, 0, offsetof(__typeof__(file), buffer));
     file.fd = fd;
     file.start = sm_trace_time();
-    file.process = (long)getpid();
+    file.process = sm_process_id();
     write_line(
         "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%ld,\"args\":{\"name\":\"host (synced_mem %d.%d.%d)\"}}",
         file.process, SYNCED_MEM_VERSION_MAJOR, SYNCED_MEM_VERSION_MINOR, SYNCED_MEM_VERSION_PATCH);
@@ -357,10 +338,10 @@ synced_mem_status sm_trace_file_close(const struct sm_traced *top, size_t count,
                format_since_start(sm_trace_time()).text, file.process, file.process, (unsigned long long)lost);
     append_bytes("\n]\n", 3);
     sm_trace_file_flush();
-    const bool closed = close(file.fd) == 0;
+    const int error = sm_file_close(file.fd);
     file.fd = 0;
-    if (file.error == 0 && !closed)
-        file.error = errno;
+    if (file.error == 0)
+        file.error = error;
     if (file.error != 0)
         return sm_fail(SYNCED_MEM_ERR_FILE, "the trace could not be written to the end: %s", strerror(file.error));
     return SYNCED_MEM_OK;
@@ -369,7 +350,7 @@ synced_mem_status sm_trace_file_close(const struct sm_traced *top, size_t count,
 void sm_trace_file_leave(void)
 {
     if (file.fd > 0)
-        (void)close(file.fd);
+        (void)sm_file_close(file.fd);
     file.fd = 0;
     file.used = 0;
 }

@@ -4,21 +4,19 @@
 #include "base/process.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "system/process.h"
 #include "trace/trace_exit.h"
 #include "trace/trace_file.h"
 #include "trace/trace_timing.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { LAST_PATIENCE_S = 1 };
+static const uint64_t LAST_PATIENCE = 1000000000; /* nanoseconds */
 
 /* Held by the user of the file. It is no library lock: writing may take a while, and a fork need not wait for that. */
-static pthread_mutex_t writer = PTHREAD_MUTEX_INITIALIZER;
+static struct sm_mutex writer;
 
 /* The trace has a file. Guarded by writer. */
 static bool to_file;
@@ -81,24 +79,24 @@ void sm_trace_tend(void)
 {
     if (sm_trace_buffered() < SM_TRACE_MANY && !sm_timing_is_due())
         return;
-    if (pthread_mutex_trylock(&writer) != 0)
+    if (!sm_mutex_try(&writer))
         return;
     if (sm_trace_on())
         write_events(false);
-    pthread_mutex_unlock(&writer);
+    sm_mutex_unlock(&writer);
 }
 
 void sm_trace_rest(void)
 {
     const struct sm_detail first = sm_detail_get();
-    pthread_mutex_lock(&writer);
+    sm_mutex_lock(&writer);
     if (sm_trace_on()) {
         write_events(true);
         sm_timing_rest();
     } else {
         sm_timing_forget();
     }
-    pthread_mutex_unlock(&writer);
+    sm_mutex_unlock(&writer);
     sm_detail_set(&first);
 }
 
@@ -141,7 +139,7 @@ void sm_trace_print_summary(FILE *file)
 {
     struct sm_traced top[SM_TRACED_TOP];
     const size_t count = sm_trace_top(top);
-    (void)fprintf(file, "process %ld\n%-52s %7s %19s %19s\n", (long)getpid(), "objects that went back and forth most",
+    (void)fprintf(file, "process %ld\n%-52s %7s %19s %19s\n", sm_process_id(), "objects that went back and forth most",
                   "turns", "to the device", "to the host");
     for (size_t i = 0; i < count; i++)
         print_traced_object(file, &top[i]);
@@ -151,28 +149,25 @@ void sm_trace_print_summary(FILE *file)
 
 /* ---- The process ---- */
 
-/* Waits for writer only LAST_PATIENCE_S seconds. The file may block another thread that holds it; or the exiting thread
+/* Waits for writer only so long. The file may block another thread that holds it; or the exiting thread
  * itself holds it, interrupted by a signal whose handler exits. */
 static void end_trace_at_exit(void)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LAST_PATIENCE_S;
-    if (pthread_mutex_timedlock(&writer, &until) != 0)
+    if (sm_is_last_thread() || !sm_mutex_lock_within(&writer, LAST_PATIENCE))
         return;
     if (sm_trace_on())
         (void)end_trace();
     if (summary_at_exit)
         sm_trace_print_summary(stderr);
     summary_at_exit = false;
-    pthread_mutex_unlock(&writer);
+    sm_mutex_unlock(&writer);
 }
 
 /* Ends the trace in a forked child: the file and the events are the parent's. The thread that held writer may be
  * missing here. The library's other locks may not be free yet, so the next trace cleans up what they guard. */
 static void drop_trace_in_child(void)
 {
-    (void)pthread_mutex_init(&writer, NULL);
+    sm_mutex_init(&writer);
     summary_at_exit = false;
     atomic_store_explicit(&sm_trace_flag, false, memory_order_relaxed);
     sm_trace_file_leave();
@@ -181,34 +176,34 @@ static void drop_trace_in_child(void)
 
 static __attribute__((constructor)) void watch_forks_for_trace(void)
 {
-    (void)pthread_atfork(NULL, NULL, drop_trace_in_child);
+    sm_watch_forks(NULL, NULL, drop_trace_in_child);
 }
 
 /* ---- Interface ---- */
 
 synced_mem_status sm_trace_start(const char *path)
 {
-    pthread_mutex_lock(&writer);
+    sm_mutex_lock(&writer);
     const synced_mem_status status = begin_trace(path);
-    pthread_mutex_unlock(&writer);
+    sm_mutex_unlock(&writer);
     return status;
 }
 
 synced_mem_status sm_trace_stop(void)
 {
-    pthread_mutex_lock(&writer);
+    sm_mutex_lock(&writer);
     const synced_mem_status status = end_trace();
-    pthread_mutex_unlock(&writer);
+    sm_mutex_unlock(&writer);
     return status;
 }
 
 void sm_trace_start_for_process(const char *path, bool summary)
 {
-    pthread_mutex_lock(&writer);
+    sm_mutex_lock(&writer);
     summary_at_exit = summary;
     if (begin_trace(path) != SYNCED_MEM_OK) {
         (void)snprintf(refused, sizeof refused, "SYNCED_MEM_TRACE: %s", sm_detail_get().text);
         (void)fprintf(stderr, "synced_mem: %s\n", refused);
     }
-    pthread_mutex_unlock(&writer);
+    sm_mutex_unlock(&writer);
 }

@@ -282,7 +282,7 @@ static void lock_a_million(int socket)
     ck_assert_int_eq(sm_memfd_map(files.control, SM_MEMFD_PAGE, SM_MEMFD_PAGE, &page), SYNCED_MEM_OK);
     for (unsigned i = 1; i < SM_PARTICIPANTS; i++)
         sm_line_store(page, i, (struct sm_line_word){.kind = SM_LINE_WRITE, .place = 1});
-    sm_memfd_unmap(page, SM_MEMFD_PAGE);
+    sm_sealed_unmap(page, SM_MEMFD_PAGE);
     raise_flag(0);
     await_flag(1, 1);
     sm_share_files_close(&files);

@@ -1,7 +1,9 @@
-/* Checks the lock of objects and of the library, and the events that threads wait for. */
+/* Checks the lock of objects and of the library, the events that threads wait for, and work that is done once. */
 #include "fixture.h"
 
 #include "base/mutex.h"
+#include "base/once.h"
+#include "system/clock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -22,7 +24,7 @@ static void *take_and_count(void *times)
     return NULL;
 }
 
-static pthread_t start(void *(*function)(void *), void *argument)
+static pthread_t start_thread(void *(*function)(void *), void *argument)
 {
     pthread_t thread;
     ck_assert_int_eq(pthread_create(&thread, NULL, function, argument), 0);
@@ -34,7 +36,7 @@ START_TEST(one_at_a_time)
     enum { THREADS = 4, TIMES = 20000 };
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
-        threads[i] = start(take_and_count, (void *)TIMES);
+        threads[i] = start_thread(take_and_count, (void *)TIMES);
     for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     ck_assert_uint_eq(guarded, THREADS * TIMES);
@@ -67,7 +69,7 @@ START_TEST(held_for_long)
     pthread_t threads[THREADS];
     sm_mutex_lock(&mutex);
     for (int i = 0; i < THREADS; i++)
-        threads[i] = start(take_and_count, (void *)1);
+        threads[i] = start_thread(take_and_count, (void *)1);
     wait_until_awaited();
     (void)usleep(10000);
     ck_assert_uint_eq(guarded, 0);
@@ -79,6 +81,44 @@ START_TEST(held_for_long)
     ck_assert_uint_eq(guarded, THREADS);
     ck_assert(sm_mutex_try(&mutex));
     sm_mutex_unlock(&mutex);
+}
+END_TEST
+
+/* A thread that has no more patience goes away without the lock, and the holder does not miss it. */
+START_TEST(no_more_patience)
+{
+    const uint64_t start = sm_now();
+    sm_mutex_lock(&mutex);
+    ck_assert(!sm_mutex_lock_within(&mutex, 0));
+    ck_assert(!sm_mutex_lock_within(&mutex, 10000000));
+    ck_assert_uint_ge(sm_now() - start, 10000000);
+    sm_mutex_unlock(&mutex);
+    ck_assert(sm_mutex_lock_within(&mutex, 0));
+    const pthread_t thread = start_thread(take_and_count, (void *)1);
+    wait_until_awaited();
+    sm_mutex_unlock(&mutex);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
+/* The lock is taken before the patience ends. */
+static void *take_within(void *took)
+{
+    *(bool *)took = sm_mutex_lock_within(&mutex, 60000000000u);
+    sm_mutex_unlock(&mutex);
+    return NULL;
+}
+
+START_TEST(enough_patience)
+{
+    bool took = false;
+    sm_mutex_lock(&mutex);
+    const pthread_t thread = start_thread(take_within, &took);
+    wait_until_awaited();
+    (void)usleep(10000);
+    sm_mutex_unlock(&mutex);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(took);
 }
 END_TEST
 
@@ -97,7 +137,7 @@ START_TEST(events_happen)
     pthread_t threads[THREADS];
     unsigned seen = sm_events_seen(&events);
     for (int i = 0; i < THREADS; i++)
-        threads[i] = start(wait_for_an_event, &seen);
+        threads[i] = start_thread(wait_for_an_event, &seen);
     (void)usleep(10000);
     sm_events_add(&events);
     for (int i = 0; i < THREADS; i++) {
@@ -127,8 +167,8 @@ START_TEST(a_fork_beside_sleepers)
 {
     unsigned seen = sm_events_seen(&events);
     sm_mutex_lock(&mutex);
-    const pthread_t locker = start(take_and_count, (void *)1);
-    const pthread_t waiter = start(wait_for_an_event, &seen);
+    const pthread_t locker = start_thread(take_and_count, (void *)1);
+    const pthread_t waiter = start_thread(wait_for_an_event, &seen);
     wait_until_awaited();
     ck_assert(in_a_child(use_in_child, &seen));
     sm_mutex_unlock(&mutex);
@@ -138,10 +178,62 @@ START_TEST(a_fork_beside_sleepers)
 }
 END_TEST
 
+/* ---- Once ---- */
+
+static struct sm_once once;
+static atomic_uint runs;
+static atomic_bool may_end;
+
+static void count_run(void)
+{
+    atomic_fetch_add(&runs, 1);
+    while (!atomic_load(&may_end))
+        (void)usleep(100);
+}
+
+static void *run_once(void *unused)
+{
+    sm_once(&once, count_run);
+    return atomic_load(&may_end) ? NULL : unused;
+}
+
+/* A child has not the thread that was at the work. */
+static void run_in_child(const void *unused)
+{
+    (void)unused, (void)alarm(10);
+    atomic_store(&may_end, true);
+    sm_once(&once, count_run);
+    sm_once(&once, count_run);
+    ck_assert_uint_eq(atomic_load(&runs), 2);
+    _exit(EXIT_SUCCESS);
+}
+
+START_TEST(one_runs_and_others_wait)
+{
+    enum { THREADS = 3 };
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = start_thread(run_once, &once);
+    while (atomic_load(&runs) == 0)
+        (void)usleep(100);
+    (void)usleep(10000);
+    ck_assert(in_a_child(run_in_child, NULL));
+    atomic_store(&may_end, true);
+    for (int i = 0; i < THREADS; i++) {
+        void *failed = NULL;
+        ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
+        ck_assert_ptr_null(failed);
+    }
+    sm_once(&once, count_run);
+    ck_assert_uint_eq(atomic_load(&runs), 1);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("mutex");
     TCase *const tests = add_case_in_children(made, "mutex");
-    add_tests(tests, one_at_a_time, open_again_in_a_moment, held_for_long, events_happen, a_fork_beside_sleepers);
+    add_tests(tests, one_at_a_time, open_again_in_a_moment, held_for_long, no_more_patience, enough_patience,
+              events_happen, a_fork_beside_sleepers, one_runs_and_others_wait);
     return made;
 }

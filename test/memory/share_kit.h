@@ -44,7 +44,7 @@ static inline void map_page_in_child(void)
 
 static inline void drop_page(struct shared_page *made)
 {
-    sm_memfd_unmap(made->page, SM_MEMFD_PAGE);
+    sm_sealed_unmap(made->page, SM_MEMFD_PAGE);
     sm_fd_close(&made->fd);
     newest_page.page = NULL;
 }

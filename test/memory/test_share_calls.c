@@ -140,7 +140,7 @@ START_TEST(whole_pages_are_unmapped)
     ck_assert_uint_eq((uintptr_t)data % alignment, 0);
     const char *const end = calls.unmapped;
     ck_assert(end < (char *)data || end >= (char *)data + LARGE_PAGE);
-    sm_memfd_unmap(data, SM_MEMFD_PAGE); /* the pages behind it may be others' */
+    sm_sealed_unmap(data, SM_MEMFD_PAGE); /* the pages behind it may be others' */
     sm_fd_close(&fd);
 }
 END_TEST

@@ -212,7 +212,7 @@ static bool use_all_calls(void)
             ck_assert(status == SYNCED_MEM_OK || !one.lock);
             if (status == SYNCED_MEM_OK)
                 sm_participant_leave(&one);
-            sm_memfd_unmap(data, SM_MEMFD_PAGE);
+            sm_sealed_unmap(data, SM_MEMFD_PAGE);
         }
         sm_fd_close(&fd);
     }

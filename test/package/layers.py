@@ -3,13 +3,22 @@
 
 SRC/layers.txt lists the folders, lowest first. A file may use its own folder and the folders listed before that one.
 Each OBJECTS is a folder with objects that BUILD made of SRC. The check fails if an #include or a linked symbol leads
-to a folder listed later, or if files use one another in a circle.
+to a folder listed later, or if files use one another in a circle. It also fails if a file outside of SRC/system includes
+a header of the operating system, or asks the preprocessor which system it is.
 """
 import json
 import pathlib
 import re
 import subprocess
 import sys
+
+# Headers of C11 that have nothing of the operating system, and those of GPU runtimes.
+STANDARD = {name + ".h" for name in
+            "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp stdalign stdarg stdatomic "
+            "stdbool stddef stdint stdio stdlib stdnoreturn string tgmath uchar wchar wctype".split()}
+OF_FOLDERS = {"device": {"cuda.h", "cuda_runtime_api.h", "nvtx3/nvToolsExt.h"}}
+SYSTEMS = re.compile(r"^[ \t]*#[^\n]*?\b(_*(?:linux|unix|sun|ANDROID|APPLE|MACH|GLIBC|CYGWIN|(?:Free|Net|Open)BSD"
+                     r"|DragonFly|MINGW32|MINGW64)_*|_WIN32|_WIN64|_MSC_VER)\b", re.M)
 
 
 class Tree:
@@ -39,6 +48,19 @@ class Tree:
                     yield from self.arrow_up(user, name, f"includes {name}")
                 elif ((self.src / user).parent / name).is_file():
                     yield f"{user} includes {name} without naming its folder"
+
+    def systems(self):
+        """Yields a line for each sign of the operating system outside of its folder."""
+        for user in self.files():
+            folder = pathlib.PurePath(user).parts[0]
+            if folder == "system":
+                continue
+            text = (self.src / user).read_text()
+            for name in re.findall(r"^[ \t]*#[ \t]*include[ \t]*<([^>]+)>", text, re.M):
+                if name not in STANDARD | OF_FOLDERS.get(folder, set()):
+                    yield f"{user} includes <{name}>, which is for system/ alone"
+            for name in SYSTEMS.findall(text):
+                yield f"{user} tests {name}, which is for system/ alone"
 
 
 def symbols(files):
@@ -85,7 +107,7 @@ def main():
     src, build, *objects = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
     tree = Tree(src)
     uses = uses_of(tree, build, objects)
-    wrong = list(tree.includes())
+    wrong = list(tree.includes()) + list(tree.systems())
     for user, others in sorted(uses.items()):
         for used, names in sorted(others.items()):
             wrong += tree.arrow_up(user, used, f"uses {', '.join(names)} of {used}")

@@ -8,7 +8,8 @@ import sys
 import tempfile
 
 RIGHT = {
-    "layers.txt": "# lowest first\nlow\nhigh\n",
+    "layers.txt": "# lowest first\nsystem\nlow\nhigh\n",
+    "system/e.c": "#ifdef __linux__\n#include <unistd.h>\n#endif\nint e(void);\nint e(void)\n{\n    return 3;\n}\n",
     "low/a.h": "int a(void);\n",
     "low/a.c": '#include "low/a.h"\nint a(void)\n{\n    return 1;\n}\n',
     "low/c.c": "int c(void);\nint c(void)\n{\n    return 2;\n}\n",
@@ -17,12 +18,14 @@ RIGHT = {
 UP = "int b(void);\nint c(void);\nint c(void)\n{\n    return b();\n}\n"
 CIRCLE = '#include "low/a.h"\nint c(void);\nint c(void)\n{\n    return a();\n}\n'
 CASES = [
-    ({}, "3 files in 2 layers, no arrow up, no circle"),
+    ({}, "4 files in 3 layers, no arrow up, no circle"),
     ({"low/c.c": UP}, "low/c.c uses b of high/b.c, and high is above low"),
     ({"high/b.h": "", "low/a.h": '#include "high/b.h"\nint a(void);\n'}, "low/a.h includes high/b.h"),
     ({"high/b.h": "", "high/d.h": '#include "b.h"\n'}, "high/d.h includes b.h without naming its folder"),
     ({"low/c.c": CIRCLE, "low/a.c": "int c(void);\nint a(void);\nint a(void)\n{\n    return c();\n}\n"},
      "in a circle: low/c.c uses a of low/a.c"),
+    ({"low/d.h": "#include <unistd.h>\n"}, "low/d.h includes <unistd.h>, which is for system/ alone"),
+    ({"high/d.h": "#if defined(_WIN32)\n#endif\n"}, "high/d.h tests _WIN32, which is for system/ alone"),
     ({"other/d.h": ""}, "other/d.h is in none of the folders of layers.txt"),
 ]
 

@@ -29,6 +29,14 @@ void *__wrap_mmap64(void *start, size_t bytes, int allowed, int flags, int fd, o
     return __wrap_mmap(start, bytes, allowed, flags, fd, offset);
 }
 
+static bool no_commit;
+bool __real_sm_pages_commit(void *start, size_t bytes);
+bool __wrap_sm_pages_commit(void *start, size_t bytes);
+bool __wrap_sm_pages_commit(void *start, size_t bytes)
+{
+    return !no_commit && __real_sm_pages_commit(start, bytes);
+}
+
 static bool failing_close;
 int __real_close(int fd);
 int __wrap_close(int fd);
@@ -76,12 +84,33 @@ void __wrap_sm_trace_file_flush(void)
 
 /* ---- The file, and memory ---- */
 
+static void record_one(void)
+{
+    const struct sm_trace_event event = {.kind = SM_TRACE_HEAD};
+    sm_trace_record(&event);
+}
+
 START_TEST(no_address_space)
 {
     no_mapping = true;
     FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_trace_start("/dev/null"));
     no_mapping = false;
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
+}
+END_TEST
+
+/* The trace goes on, and records events again once there is memory. */
+START_TEST(no_memory_for_events)
+{
+    no_commit = true;
+    start();
+    record_one();
+    record_one();
+    no_commit = false;
+    record_one();
+    stop();
+    HAS("\"events_lost\":2");
+    HAS("\"cat\":\"head\"");
 }
 END_TEST
 
@@ -118,12 +147,6 @@ START_TEST(no_memory_for_an_objects_record)
     HAS("\"object\":\"\",\"call\":\"synced_mem_resize_discard\"");
 }
 END_TEST
-
-static void record_one(void)
-{
-    const struct sm_trace_event event = {.kind = SM_TRACE_HEAD};
-    sm_trace_record(&event);
-}
 
 START_TEST(event_that_comes_too_late)
 {
@@ -234,7 +257,7 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("trace failures");
     TCase *const cases = add_case(all, "trace failures");
-    add_tests(cases, no_address_space, file_that_fails_at_the_end, writes_that_are_interrupted,
+    add_tests(cases, no_address_space, no_memory_for_events, file_that_fails_at_the_end, writes_that_are_interrupted,
               no_memory_for_an_objects_record, event_that_comes_too_late, transfers_that_fail, host_times_instead);
     tcase_add_loop_test(cases, transfers_that_are_not_timed, 0, sizeof untimed / sizeof untimed[0]);
     TCase *const lost = add_case_without_end(all, "lost device");

@@ -5,11 +5,10 @@
 #include "device/cuda/runtime.h"
 
 #include "base/status.h"
+#include "system/file.h"
 
 #include <cuda.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DRIVER_CALLS(X)                                                                                                \
     X(cuDeviceGet)                                                                                                     \
@@ -141,10 +140,10 @@ static synced_mem_status export_and_map(const struct driver *driver, int device,
         (void)TRY_TWICE(driver->cuMemRelease(handle));
         return status;
     }
-    (void)fcntl(made->file, F_SETFD, FD_CLOEXEC);
+    sm_file_close_on_exec(made->file);
     status = map_and_release(driver, device, handle, made->bytes, alignment, &made->data);
     if (status != SYNCED_MEM_OK)
-        (void)close(made->file);
+        (void)sm_file_close(made->file);
     return status;
 }
 

@@ -6,8 +6,7 @@
 #include "base/process.h"
 #include "memory/pinned/runs.h"
 #include "base/status.h"
-
-#include <time.h>
+#include "system/clock.h"
 
 static struct {
     struct sm_lock lock; /* guards the members below, and all blocks and runs */
@@ -48,9 +47,7 @@ size_t sm_arena_bytes_of(const void *given)
 
 uint64_t sm_arena_time(unsigned ago)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    const uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    const uint64_t ms = sm_now() / 1000000;
     return ms > ago ? ms - ago : 0;
 }
 

@@ -7,9 +7,9 @@
 #include "base/process.h"
 #include "memory/pinned/runs.h"
 #include "base/status.h"
+#include "system/process.h"
 
 #include <assert.h>
-#include <pthread.h>
 
 /* A segment for smaller requests has this share of the bytes held. So small programs hold little unused memory, and
  * large ones have few segments. */
@@ -26,9 +26,9 @@ static const uint64_t EVER = UINT64_MAX;
 /* Locked while the pool grows, which takes a while. It is no library lock: a fork need not wait for that. A forked
  * child has no pool. If no GPU was used, it has one, but nothing in it was being changed. */
 static struct {
-    pthread_mutex_t lock;
+    struct sm_mutex lock;
     size_t wanted; /* the most bytes requested at a time since the last trim; guarded by lock */
-} growth = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} growth;
 
 static atomic_uint decay; /* in milliseconds; 0: never */
 static atomic_bool fallback;
@@ -37,12 +37,12 @@ static _Atomic uint64_t fresh; /* allocations for which the pool grew */
 /* In a forked child: the thread that held the lock may be missing. */
 static void reset_growth_lock(void)
 {
-    (void)pthread_mutex_init(&growth.lock, NULL);
+    sm_mutex_init(&growth.lock);
 }
 
 static __attribute__((constructor)) void watch_forks_for_pool(void)
 {
-    (void)pthread_atfork(NULL, NULL, reset_growth_lock);
+    sm_watch_forks(NULL, NULL, reset_growth_lock);
 }
 
 static size_t pick_larger(size_t a, size_t b)
@@ -168,9 +168,9 @@ static synced_mem_status take_shared(int device, unsigned place, size_t size, st
         *out = (struct sm_pinned){.data = cached.data, .bytes = size, .block = cached.block};
         return SYNCED_MEM_OK;
     }
-    pthread_mutex_lock(&growth.lock);
+    sm_mutex_lock(&growth.lock);
     const synced_mem_status status = take_or_grow_pool(device, place, size, &grew, out);
-    pthread_mutex_unlock(&growth.lock);
+    sm_mutex_unlock(&growth.lock);
     out->fresh = status == SYNCED_MEM_OK && grew;
     return status;
 }
@@ -240,18 +240,18 @@ static void trim_locked_pool(size_t keep)
 
 void sm_host_pool_trim(size_t keep)
 {
-    pthread_mutex_lock(&growth.lock);
+    sm_mutex_lock(&growth.lock);
     trim_locked_pool(keep);
-    pthread_mutex_unlock(&growth.lock);
+    sm_mutex_unlock(&growth.lock);
 }
 
 /* Locks growth, so that the pool keeps to the limit from here on. */
 void sm_host_pool_set_limit(size_t bytes)
 {
-    pthread_mutex_lock(&growth.lock);
+    sm_mutex_lock(&growth.lock);
     if (sm_arena_set_limit(bytes))
         trim_locked_pool(bytes);
-    pthread_mutex_unlock(&growth.lock);
+    sm_mutex_unlock(&growth.lock);
 }
 
 /* Takes the memory and gives it back, so it is contiguous. A failed request does not count as wanted. */
@@ -261,7 +261,7 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
     struct sm_pinned memory;
     if (check_request_size(bytes) != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    pthread_mutex_lock(&growth.lock);
+    sm_mutex_lock(&growth.lock);
     const size_t wanted = growth.wanted;
     growth.wanted = pick_larger(wanted, sm_host_cache_requested() + bytes);
     const synced_mem_status status = take_or_grow_pool(device, sm_host_place_of(device), bytes, &grew, &memory);
@@ -269,7 +269,7 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
         sm_arena_give(memory.data, memory.block);
     else
         growth.wanted = wanted;
-    pthread_mutex_unlock(&growth.lock);
+    sm_mutex_unlock(&growth.lock);
     return status;
 }
 
@@ -303,9 +303,9 @@ synced_mem_status sm_host_pool_shutdown(void)
 {
     bool any;
     const synced_mem_status status = release_unused_segments(&any);
-    pthread_mutex_lock(&growth.lock);
+    sm_mutex_lock(&growth.lock);
     growth.wanted = 0;
-    pthread_mutex_unlock(&growth.lock);
+    sm_mutex_unlock(&growth.lock);
     sm_arena_trim();
     sm_host_places_forget();
     return status;

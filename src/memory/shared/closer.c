@@ -3,9 +3,8 @@
 
 #include "base/mutex.h"
 #include "base/process.h"
-#include "base/thread.h"
-
-#include <unistd.h>
+#include "system/file.h"
+#include "system/thread.h"
 
 enum {
     MOST_OPEN = 128, /* descriptors that wait or are being closed; beyond, no message is received */
@@ -39,7 +38,7 @@ static void *close_all(void *unused)
         const int fd = closer.waiting[--closer.count];
         closer.closing++;
         sm_unlock(&closer.lock);
-        (void)close(fd);
+        (void)sm_file_close(fd);
         sm_lock(&closer.lock);
         closer.closing--;
     }
@@ -68,7 +67,8 @@ void sm_closer_add(int fd)
     const bool needs_thread = closer.threads < MOST_THREADS && closer.threads == closer.closing;
     closer.threads += needs_thread;
     sm_unlock(&closer.lock);
-    if (needs_thread && !sm_thread_start(close_all)) { /* not with the lock: a handler of a signal may fork */
+    /* Not with the lock: a handler of a signal may fork. */
+    if (needs_thread && !sm_thread_start(NULL, close_all, NULL)) {
         sm_lock(&closer.lock);
         closer.threads -= closer.threads > 0;
         sm_unlock(&closer.lock);

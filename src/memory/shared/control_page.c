@@ -3,13 +3,6 @@
 
 #include "base/status.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 enum { VERSION = 2, MOST_ALIGNMENT = 2 << 20 };
 
 static const uint64_t MAGIC = 0x4d454d5f434e5953; /* "SYNC_MEM" */
@@ -117,17 +110,13 @@ bool sm_line_take_out(struct sm_control_page *page, unsigned index, bool (*is_de
 
 /* ---- The bell ---- */
 
-/* Another process may use the futex in a way that makes this call fail at once. Then the caller must not poll. */
 void sm_bell_sleep(struct sm_control_page *page, unsigned seen, uint64_t nanoseconds)
 {
-    const struct timespec most = {.tv_nsec = (long)nanoseconds};
-    if (syscall(SYS_futex, &page->bell, FUTEX_WAIT, seen, &most, NULL, 0) != 0 && errno != EAGAIN && errno != EINTR &&
-        errno != ETIMEDOUT)
-        (void)nanosleep(&most, NULL);
+    sm_sealed_wait(&page->bell, seen, nanoseconds);
 }
 
 void sm_bell_ring(struct sm_control_page *page)
 {
     (void)atomic_fetch_add(&page->bell, 1);
-    (void)syscall(SYS_futex, &page->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    sm_sealed_wake(&page->bell);
 }

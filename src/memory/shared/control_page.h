@@ -8,7 +8,7 @@
  *    turn          the right to use the contents, to read or to write
  *    contents      a word: the head, and the count of deaths
  *    death         the end of a process while it had the turn to write
- *    bell          a futex, on which participants sleep that wait for their turn
+ *    bell          a word on which participants sleep that wait for their turn
  */
 #ifndef SM_CONTROL_PAGE_H
 #define SM_CONTROL_PAGE_H

@@ -3,11 +3,12 @@
 
 #include "base/mutex.h"
 #include "base/process.h"
-#include "base/thread.h"
 #include "memory/shared/closer.h"
+#include "system/file.h"
+#include "system/process.h"
+#include "system/thread.h"
 
 #include <stddef.h>
-#include <unistd.h>
 
 enum { MOST_THREADS = 4 };
 enum { UNDER_WAY, DONE, ABANDONED };
@@ -91,8 +92,8 @@ static void *run_errands(void *unused)
 /* Leaves a processor to the rest of the program. */
 static unsigned get_most_threads(void)
 {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors <= 2 ? 1 : processors <= MOST_THREADS ? (unsigned)processors - 1 : MOST_THREADS;
+    const unsigned processors = sm_processors();
+    return processors <= 2 ? 1 : processors <= MOST_THREADS ? processors - 1 : MOST_THREADS;
 }
 
 /* If the system refuses a thread, this one runs what waits. No signal comes while the lock is held because of
@@ -106,7 +107,7 @@ static void hand_over(struct sm_errand *errand)
     const bool needs_thread = errands.threads < most && errands.threads < errands.running + errands.waiting;
     errands.threads += needs_thread;
     sm_unlock(&errands.lock);
-    if (needs_thread && !sm_thread_start(run_errands))
+    if (needs_thread && !sm_thread_start(NULL, run_errands, NULL))
         (void)run_errands(NULL);
 }
 
@@ -153,7 +154,7 @@ static struct closing *get_closing(struct sm_errand *errand)
 
 static void close_file(struct sm_errand *errand)
 {
-    (void)close(atomic_load(&get_closing(errand)->fd));
+    (void)sm_file_close(atomic_load(&get_closing(errand)->fd));
 }
 
 static void end_closing(struct sm_errand *errand)

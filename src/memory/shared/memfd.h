@@ -1,11 +1,12 @@
 /*
- * Files in memory that processes share. Their size is sealed, so that no process can take the pages of a mapping away.
- * A file that came from another process is checked before it is mapped.
+ * Files in memory that processes share (sealed.h of system/), with statuses. A file that came from another process is
+ * checked before it is mapped.
  */
 #ifndef SM_MEMFD_H
 #define SM_MEMFD_H
 
 #include "synced_mem.h"
+#include "system/sealed.h"
 
 #include <stddef.h>
 
@@ -19,15 +20,9 @@ synced_mem_status sm_memfd_make(size_t bytes, int *fd);
 /* Checks that a descriptor is of such a file, of this size, and can be written. Does not block. ERR_PEER. */
 synced_mem_status sm_memfd_check(int fd, size_t bytes);
 
-/* Maps the file at a multiple of alignment, a power of two. sm_memfd_unmap() ends it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE.
- * */
+/* Maps the file at a multiple of alignment, a power of two. sm_sealed_unmap() ends it. ERR_OUT_OF_HOST_MEMORY,
+ * ERR_FILE. */
 synced_mem_status sm_memfd_map(int fd, size_t bytes, size_t alignment, void **out);
-void sm_memfd_unmap(void *data, size_t bytes);
-
-/* Maps private memory, all zeros, over such a mapping. For a forked child. */
-void sm_memfd_replace(void *data, size_t bytes);
-/* Makes such a mapping of the file private: writes no longer reach the file. For a forked child. */
-void sm_memfd_make_private(void *data, size_t bytes, int fd);
 
 /* Opens the descriptor's file anew: a descriptor with locks of its own. The caller closes *fd; on failure it is -1.
  * Does not block. ERR_PEER: another process has a lease on it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */
@@ -43,7 +38,7 @@ synced_mem_status sm_fd_copy_up(int fd, int *out);
 void sm_fd_close(int *fd);
 
 /* Records a failure of the system: ERR_OUT_OF_HOST_MEMORY if it has no memory, else ERR_FILE. what: the thing that
- * can't be done. error: the errno. */
+ * can't be done. error: see file.h of system/. */
 synced_mem_status sm_fail_system(const char *what, int error);
 
 #endif

@@ -3,10 +3,8 @@
 
 #include "base/process.h"
 #include "base/status.h"
+#include "system/process.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -14,22 +12,6 @@ static struct {
     struct sm_lock lock;
     struct sm_byte_lock *first;
 } byte_locks = {.lock = SM_LOCK_INITIALIZER};
-
-/* ---- Bytes ---- */
-
-/* Takes or releases the lock of a byte. Returns whether it could. */
-static bool set_byte_lock(int fd, unsigned index, short type)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)index, .l_len = 1};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
-
-/* Returns whether nobody has the lock. To ask takes no lock: a process that is stopped here holds up nobody. */
-static bool is_byte_free(int fd, unsigned index)
-{
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)index, .l_len = 1};
-    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
-}
 
 /* ---- Forks ---- */
 
@@ -41,13 +23,13 @@ static void leave_in_child(void)
     for (struct sm_byte_lock *each = byte_locks.first; each; each = each->next) {
         sm_fd_close(&each->fd);
         if (each->page)
-            sm_memfd_replace(each->page, SM_MEMFD_PAGE);
+            sm_sealed_replace(each->page, SM_MEMFD_PAGE);
     }
 }
 
 static __attribute__((constructor)) void watch_forks_for_participants(void)
 {
-    (void)pthread_atfork(NULL, NULL, leave_in_child);
+    sm_watch_forks(NULL, NULL, leave_in_child);
 }
 
 /* A fork comes before or after all of this: the child must know every descriptor that has a lock. */
@@ -90,10 +72,10 @@ static struct sm_byte_lock *get_lock(struct sm_errand *errand)
 static void take_byte(struct sm_errand *errand)
 {
     struct sm_byte_lock *const lock = get_lock(errand);
-    lock->error = EAGAIN;
+    lock->error = SM_SEALED_BUSY;
     for (lock->index = 0; lock->index < SM_PARTICIPANTS && !sm_errand_is_abandoned(errand); lock->index++) {
-        lock->error = set_byte_lock(lock->fd, lock->index, F_WRLCK) ? 0 : errno;
-        if (lock->error != EAGAIN && lock->error != EACCES) /* these two: another one has it */
+        lock->error = sm_sealed_lock(lock->fd, lock->index);
+        if (lock->error != SM_SEALED_BUSY)
             return;
     }
 }
@@ -104,7 +86,7 @@ static void release_byte(struct sm_errand *errand)
 {
     struct sm_byte_lock *const lock = get_lock(errand);
     if (lock->error == 0)
-        (void)set_byte_lock(lock->fd, lock->index, F_UNLCK);
+        sm_sealed_unlock(lock->fd, lock->index);
     remove_lock(lock);
     sm_fd_close(&lock->fd);
 }
@@ -136,7 +118,7 @@ void sm_participant_store(struct sm_participant *participant, enum sm_line_kind 
 
 static synced_mem_status fail_to_lock(int error)
 {
-    if (error == EAGAIN || error == EACCES)
+    if (error == SM_SEALED_BUSY)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%d objects have the shared memory, which is the most",
                        SM_PARTICIPANTS);
     return sm_fail_system("no byte of a file in memory can be locked", error);
@@ -220,7 +202,7 @@ static bool clean_line(struct sm_cleaning *cleaning, unsigned mine, struct sm_co
         const unsigned index = cleaning->next;
         cleaning->next = (index + 1) % SM_PARTICIPANTS;
         if (index != mine && (cleaning->others >> index & 1))
-            cleaned = sm_line_take_out(page, index, is_byte_free, cleaning->fd) || cleaned;
+            cleaned = sm_line_take_out(page, index, sm_sealed_is_unlocked, cleaning->fd) || cleaned;
     }
     return cleaned;
 }
@@ -232,7 +214,7 @@ static void clean(struct sm_errand *errand)
     if (sm_memfd_map(lock->cleaning.fd, SM_MEMFD_PAGE, SM_MEMFD_PAGE, &page) == SYNCED_MEM_OK) {
         if (clean_line(&lock->cleaning, lock->index, page))
             sm_bell_ring(page);
-        sm_memfd_unmap(page, SM_MEMFD_PAGE);
+        sm_sealed_unmap(page, SM_MEMFD_PAGE);
     }
     sm_fd_close(&lock->cleaning.fd);
 }

@@ -4,23 +4,13 @@
 #include "base/status.h"
 #include "memory/shared/closer.h"
 #include "memory/shared/memfd.h"
+#include "system/file.h"
+#include "system/socket.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-enum { VERSION = 1, LEAST_FILES = 2, MOST_FILES = 3, MOST_SENT = 253 /* the system's SCM_MAX_FD */ };
-enum { USUAL_OVERFLOW_UID = 65534 };
-
-#ifndef SCM_PIDFD
-#define SCM_PIDFD 4
-#endif
+enum { VERSION = 1, LEAST_FILES = 2, MOST_FILES = SM_SOCKET_MOST_FILES };
 
 static const uint64_t MAGIC = 0x45524148535f4d53; /* "SM_SHARE" */
 
@@ -47,25 +37,9 @@ void sm_share_files_give_up(struct sm_share_files *files)
 
 /* ---- The socket ---- */
 
-static int get_socket_option(int socket, int option)
-{
-    int value = -1;
-    socklen_t size = sizeof value;
-    return getsockopt(socket, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
-}
-
-static bool is_connected(int socket)
-{
-    struct sockaddr_un peer;
-    socklen_t size = sizeof peer;
-    return getpeername(socket, (struct sockaddr *)&peer, &size) == 0;
-}
-
 synced_mem_status sm_share_check_socket(int socket)
 {
-    const int type = get_socket_option(socket, SO_TYPE);
-    const bool of_unix = get_socket_option(socket, SO_DOMAIN) == AF_UNIX;
-    if (of_unix && (type == SOCK_STREAM || type == SOCK_SEQPACKET) && is_connected(socket))
+    if (sm_socket_is_usable(socket))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                    "descriptor %d is not a connected Unix socket of type SOCK_STREAM or "
@@ -73,71 +47,45 @@ synced_mem_status sm_share_check_socket(int socket)
                    socket);
 }
 
-/* Reads the first numbers of a file. Returns how many there are, up to three. */
-static int read_numbers(const char *path, unsigned numbers[3])
-{
-    FILE *const file = fopen(path, "re");
-    const int count = file ? fscanf(file, "%u %u %u", &numbers[0], &numbers[1], &numbers[2]) : 0;
-    if (file)
-        (void)fclose(file);
-    return count;
-}
-
-/* Returns whether the number stands for all users who have none in this process's user namespace. Outside of user
- * namespaces the map has one line: all numbers stand for themselves. */
-static bool is_of_unknown_users(uid_t uid)
-{
-    unsigned overflow[3], map[3];
-    const bool read = read_numbers("/proc/sys/kernel/overflowuid", overflow) == 1;
-    const bool mapped = read_numbers("/proc/self/uid_map", map) == 3;
-    const bool all = mapped && map[0] == 0 && map[1] == 0 && map[2] == UINT32_MAX;
-    return !all && uid == (read ? (uid_t)overflow[0] : USUAL_OVERFLOW_UID);
-}
-
 synced_mem_status sm_share_check_user(int socket, unsigned policy)
 {
-    struct ucred peer = {.uid = (uid_t)-1};
-    socklen_t size = sizeof peer;
-    if (policy == SYNCED_MEM_SHAREABLE_ANY_USER)
-        return SYNCED_MEM_OK;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid() &&
-        !is_of_unknown_users(peer.uid))
+    long user;
+    if (policy == SYNCED_MEM_SHAREABLE_ANY_USER || sm_socket_is_of_same_user(socket, &user))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_PEER,
                    "the object is for processes of one user, and the user at the other end of the "
                    "socket is another one (%ld), or unknown in this user namespace",
-                   (long)peer.uid);
-}
-
-static synced_mem_status fail_closed(void)
-{
-    return sm_fail(SYNCED_MEM_ERR_PEER, "the other process has closed the socket");
-}
-
-/* Returns the failure of a call on the socket. */
-static synced_mem_status fail_socket(int error)
-{
-    if (error == EPIPE || error == ECONNRESET || error == ENOTCONN)
-        return fail_closed();
-    return sm_fail_system("the socket fails", error);
-}
-
-static bool is_to_be_tried_again(int error)
-{
-    return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
+                   user);
 }
 
 /* Waits until the socket is ready, or for no reason. */
-static synced_mem_status await_socket(int socket, short events, sm_deadline deadline)
+static synced_mem_status await_socket(int socket, bool to_send, sm_deadline deadline)
 {
     const uint64_t left = sm_deadline_left(deadline);
-    const struct timespec most = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
-    struct pollfd poll = {.fd = socket, .events = events};
     if (left == 0)
         return sm_fail(SYNCED_MEM_ERR_TIMEOUT, "the other process has not %s the object in time",
-                       events == POLLIN ? "sent" : "taken");
-    (void)ppoll(&poll, 1, deadline == UINT64_MAX ? NULL : &most, NULL);
+                       to_send ? "taken" : "sent");
+    sm_socket_wait(socket, to_send, left);
     return SYNCED_MEM_OK;
+}
+
+/* Waits if the socket was not ready. Otherwise returns the failure, if it is one. */
+static synced_mem_status end_call(int socket, bool to_send, struct sm_socket_result result, sm_deadline deadline)
+{
+    switch (result.state) {
+    case SM_SOCKET_DONE:
+        return SYNCED_MEM_OK;
+    case SM_SOCKET_AGAIN:
+        return await_socket(socket, to_send, deadline);
+    case SM_SOCKET_CLOSED:
+        return sm_fail(SYNCED_MEM_ERR_PEER, "the other process has closed the socket");
+    case SM_SOCKET_LOST:
+        return sm_fail(SYNCED_MEM_ERR_FILE, "a descriptor from the other process was lost: this process can't have "
+                                            "more");
+    case SM_SOCKET_FAILED:
+        break;
+    }
+    return sm_fail_system("the socket fails", result.error);
 }
 
 /* ---- Sending ---- */
@@ -150,38 +98,16 @@ static size_t list_files(const struct sm_share_files *files, int list[MOST_FILES
     return files->device < 0 ? LEAST_FILES : MOST_FILES;
 }
 
-/* Sends the part of the message from sent on. The descriptors go with the first byte. Returns how much went, or -1. */
-static ssize_t send_once(int socket, struct message *message, size_t sent, const struct sm_share_files *files)
-{
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(MOST_FILES * sizeof(int))] = {0};
-    int list[MOST_FILES];
-    const size_t bytes = list_files(files, list) * sizeof *list;
-    struct iovec part = {.iov_base = (char *)message + sent, .iov_len = sizeof *message - sent};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-    if (sent == 0) {
-        header.msg_control = control;
-        header.msg_controllen = CMSG_SPACE(bytes);
-        struct cmsghdr *const rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(bytes);
-        memcpy(CMSG_DATA(rights), list, bytes);
-    }
-    return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 synced_mem_status sm_share_send(int socket, const struct sm_share_files *files, sm_deadline deadline)
 {
     int list[MOST_FILES];
-    struct message message = {.magic = MAGIC, .version = VERSION, .files = (uint32_t)list_files(files, list)};
+    const size_t count = list_files(files, list);
+    const struct message message = {.magic = MAGIC, .version = VERSION, .files = (uint32_t)count};
     for (size_t sent = 0; sent < sizeof message;) {
-        const ssize_t went = send_once(socket, &message, sent, files);
-        if (went >= 0)
-            sent += (size_t)went;
-        else if (!is_to_be_tried_again(errno))
-            return fail_socket(errno);
-        else
-            SM_TRY(await_socket(socket, POLLOUT, deadline));
+        const struct sm_socket_result went =
+            sm_socket_send(socket, (const char *)&message + sent, sizeof message - sent, list, sent == 0 ? count : 0);
+        SM_TRY(end_call(socket, true, went, deadline));
+        sent += went.bytes;
     }
     return SYNCED_MEM_OK;
 }
@@ -196,67 +122,24 @@ struct incoming {
     unsigned files; /* that came, also those that were closed because they were too many */
 };
 
-static void keep_or_close(struct incoming *incoming, int fd)
+static void take_descriptor(void *receiver, int fd, bool is_file)
 {
-    if (incoming->files < MOST_FILES)
+    struct incoming *const incoming = receiver;
+    if (is_file && incoming->files < MOST_FILES)
         incoming->list[incoming->files] = fd;
     else
         sm_closer_add(fd);
-    incoming->files++;
-}
-
-static void take_descriptors(struct incoming *incoming, const struct cmsghdr *part)
-{
-    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; i++) {
-        int fd;
-        memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-        if (part->cmsg_type == SCM_RIGHTS)
-            keep_or_close(incoming, fd);
-        else
-            sm_closer_add(fd);
-    }
-}
-
-/* The program may have set options by which the system adds more than descriptors of files. */
-static void take_control(struct incoming *incoming, struct msghdr *header)
-{
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part))
-        if (part->cmsg_level == SOL_SOCKET && (part->cmsg_type == SCM_RIGHTS || part->cmsg_type == SCM_PIDFD))
-            take_descriptors(incoming, part);
-}
-
-/* Receives what is there. Returns how many bytes came, 0 at the end, or -1. *lost: descriptors were lost. */
-static ssize_t receive_once(int socket, struct incoming *incoming, bool *lost)
-{
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(MOST_SENT * sizeof(int)) + 512];
-    struct iovec part = {.iov_base = (char *)&incoming->message + incoming->bytes,
-                         .iov_len = sizeof incoming->message - incoming->bytes};
-    struct msghdr header = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    const ssize_t came = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (came >= 0)
-        take_control(incoming, &header);
-    *lost = came >= 0 && (header.msg_flags & MSG_CTRUNC);
-    return came;
+    incoming->files += is_file;
 }
 
 static synced_mem_status receive_bytes(int socket, struct incoming *incoming, sm_deadline deadline)
 {
     while (incoming->bytes < sizeof incoming->message) {
-        bool lost;
-        const ssize_t came = receive_once(socket, incoming, &lost);
-        if (lost)
-            return sm_fail(SYNCED_MEM_ERR_FILE, "a descriptor from the other process was lost: this process can't have "
-                                                "more");
-        if (came == 0)
-            return fail_closed();
-        if (came > 0)
-            incoming->bytes += (size_t)came;
-        else if (!is_to_be_tried_again(errno))
-            return fail_socket(errno);
-        else
-            SM_TRY(await_socket(socket, POLLIN, deadline));
+        const struct sm_socket_result came =
+            sm_socket_receive(socket, (char *)&incoming->message + incoming->bytes,
+                              sizeof incoming->message - incoming->bytes, take_descriptor, incoming);
+        SM_TRY(end_call(socket, false, came, deadline));
+        incoming->bytes += came.bytes;
     }
     return SYNCED_MEM_OK;
 }
@@ -278,7 +161,7 @@ static synced_mem_status check_message(const struct incoming *incoming)
 static synced_mem_status move_file_up(int *fd)
 {
     const int old = *fd;
-    if (old < 0 || old > STDERR_FILENO)
+    if (old < 0 || old > SM_STDERR)
         return SYNCED_MEM_OK;
     SM_TRY(sm_fd_copy_up(old, fd));
     sm_closer_add(old);

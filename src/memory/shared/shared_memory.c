@@ -29,12 +29,12 @@ void sm_shared_drop(struct sm_shared_memory *memory)
         return;
     sm_participant_leave(&memory->participant);
     if (memory->participant.page) { /* so the file is known for one in memory */
-        sm_memfd_unmap(memory->participant.page, SM_MEMFD_PAGE);
+        sm_sealed_unmap(memory->participant.page, SM_MEMFD_PAGE);
         sm_errand_close(memory->files.control);
         memory->files.control = -1;
     }
     if (memory->host)
-        sm_memfd_unmap(memory->host, (size_t)memory->facts.host_bytes);
+        sm_sealed_unmap(memory->host, (size_t)memory->facts.host_bytes);
     if (memory->is_received)
         sm_share_files_give_up(&memory->files);
     else

@@ -1,5 +1,5 @@
-/* Memory nodes in a build without libnuma: the system chooses where memory comes from. */
-#include "memory/pinned/numa_nodes.h"
+/* Memory nodes where they are not known: the system chooses where memory comes from. */
+#include "system/numa.h"
 
 int sm_numa_nodes(void)
 {

@@ -1,5 +1,5 @@
 /* Memory nodes by libnuma. It calls only functions that do not print errors. */
-#include "memory/pinned/numa_nodes.h"
+#include "system/numa.h"
 
 #include <numa.h>
 #include <numaif.h>

@@ -1,0 +1,62 @@
+/* Faults, by a signal handler in front of the program's. */
+#include "system/faults.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+static struct sigaction before;
+static void (*report_fault)(uintptr_t address);
+
+/* Restores the program's action. A real fault repeats at its instruction, with the default action. A signal that a
+ * process sent is raised again. */
+static void restore_action(int number, const siginfo_t *info)
+{
+    (void)sigaction(number, &before, NULL);
+    if (info->si_code <= 0)
+        (void)raise(number);
+}
+
+/* Returns the program's handler. One with SA_RESETHAND gets only the first fault; the next has the default action. */
+static struct sigaction get_next_handler(void)
+{
+    const struct sigaction next = before;
+    if (next.sa_flags & SA_RESETHAND) {
+        before.sa_handler = SIG_DFL;
+        before.sa_flags = 0;
+    }
+    return next;
+}
+
+static void pass_on_fault(int number, siginfo_t *info, void *context)
+{
+    const struct sigaction next = get_next_handler();
+    if (next.sa_flags & SA_SIGINFO)
+        next.sa_sigaction(number, info, context);
+    else if (next.sa_handler == SIG_DFL || (next.sa_handler == SIG_IGN && info->si_code > 0))
+        restore_action(number, info);
+    else if (next.sa_handler != SIG_IGN)
+        next.sa_handler(number);
+}
+
+static void handle_fault(int number, siginfo_t *info, void *context)
+{
+    const int error = errno;
+    if (info->si_code > 0)
+        report_fault((uintptr_t)info->si_addr);
+    errno = error;
+    pass_on_fault(number, info, context);
+}
+
+void sm_faults_watch(void (*report)(uintptr_t address))
+{
+    report_fault = report;
+    struct sigaction action;
+    (void)sigaction(SIGSEGV, NULL, &before);
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handle_fault;
+    action.sa_mask = before.sa_mask;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (SA_NODEFER | SA_RESTART));
+    (void)sigaction(SIGSEGV, &action, NULL);
+}
