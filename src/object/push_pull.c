@@ -341,20 +341,12 @@ static void revisit_records(const struct call *call, synced_mem_status status)
     sm_detail_set(&first);
 }
 
-/* Reopens the uses that earlier rounds have settled: a failed call leaves them open. */
-static synced_mem_status reopen_objects(const struct call *call, synced_mem_status status)
-{
-    for (size_t i = 0; i < call->count; i++)
-        sm_reopen_object(call->mems[i]);
-    return status;
-}
-
 static synced_mem_status run_rounds(struct call *call)
 {
-    for (bool first = true;; first = false) {
+    for (;;) {
         synced_mem_status status = begin_round(call);
         if (status != SYNCED_MEM_OK)
-            return first ? status : reopen_objects(call, status);
+            return status;
         status = move_all_records(call);
         end_round(call, status);
         const bool waits = call->round.waits.count > 0;
@@ -364,7 +356,7 @@ static synced_mem_status run_rounds(struct call *call)
         if (waits && status != SYNCED_MEM_OK)
             revisit_records(call, status);
         if (status != SYNCED_MEM_OK)
-            return waits ? status : reopen_objects(call, status);
+            return status;
         sm_transfers_drop_staged(&call->transfers, true); /* without copy threads nobody would work on them */
         drop_records(call);
         sm_stream_drop(call->stream);
