@@ -67,13 +67,21 @@ void sm_contents_store(struct sm_control_page *page, struct sm_contents contents
 
 /* ---- The line ---- */
 
-/* A participant that is out has a word of zeros, but for the incarnation, which is shifted out. */
+/* A participant that is out has a word of zeros, but for the incarnation, which is shifted out. Mostly all words of a
+ * cache line are such, so they are tested as one. */
 uint64_t sm_line_members(const struct sm_control_page *page)
 {
+    enum { OF_A_CACHE_LINE = 8, SHIFT = 64 - SM_INCARNATION_SHIFT };
     uint64_t members = 0;
-    for (unsigned i = 0; i < SM_PARTICIPANTS; i++)
-        if (atomic_load(&page->line[i]) << (64 - SM_INCARNATION_SHIFT) != 0)
-            members |= (uint64_t)1 << i;
+    for (unsigned first = 0; first < SM_PARTICIPANTS; first += OF_A_CACHE_LINE) {
+        const atomic_ullong *const line = &page->line[first];
+        const uint64_t any = atomic_load(&line[0]) | atomic_load(&line[1]) | atomic_load(&line[2]) |
+                             atomic_load(&line[3]) | atomic_load(&line[4]) | atomic_load(&line[5]) |
+                             atomic_load(&line[6]) | atomic_load(&line[7]);
+        for (unsigned i = 0; any << SHIFT != 0 && i < OF_A_CACHE_LINE; i++)
+            if (atomic_load(&line[i]) << SHIFT != 0)
+                members |= (uint64_t)1 << (first + i);
+    }
     return members;
 }
 
