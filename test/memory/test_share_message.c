@@ -583,10 +583,8 @@ static int open_bad_file(int kind, size_t bytes)
         return fd;
     case 8: /* of huge pages, if the system has them */
         fd = memfd_create("test", MFD_ALLOW_SEALING | MFD_HUGETLB);
-        if (fd >= 0) {
-            (void)ftruncate(fd, 2 << 20);
+        if (fd >= 0 && ftruncate(fd, 2 << 20) == 0)
             (void)fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
-        }
         return fd >= 0 ? fd : open("/dev/null", O_RDWR);
     default:
         return open("/proc/self/exe", O_RDONLY);
