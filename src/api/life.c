@@ -51,7 +51,7 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
         return status;
     struct sm_extras *const extras = calloc(1, sizeof *extras);
     if (!extras)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of an object");
     extras->allocators[SM_CPU] = cpu;
     extras->allocators[SM_GPU] = gpu;
     const size_t alignment = options->alignment ? options->alignment : SM_DEFAULT_ALIGNMENT;
@@ -74,7 +74,7 @@ static synced_mem_status make_struct(struct synced_mem **out, size_t size, const
     struct synced_mem *const mem = sm_objects_take();
     if (!mem) {
         free(extras);
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of an object");
     }
     sm_object_init(mem);
     atomic_store_explicit(&mem->record.size, size, memory_order_relaxed);

@@ -66,7 +66,7 @@ static struct host_transfer *make_transfer(size_t room)
 {
     struct host_transfer *const transfer = calloc(1, sizeof *transfer + room * sizeof *transfer->ranges);
     if (!transfer) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a transfer by the host");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a transfer by the host");
         return NULL;
     }
     transfer->work = (struct sm_host_work){.finish = finish_transfer, .drop = free_transfer};

@@ -155,7 +155,7 @@ static struct sm_registration *begin_registration(const struct sm_copy *copy, in
 {
     struct sm_registration *const made = calloc(1, sizeof *made);
     if (!made) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of page-locked memory");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of page-locked memory");
         return NULL;
     }
     *made = (struct sm_registration){

@@ -410,7 +410,7 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
 {
     struct job *const job = calloc(1, sizeof *job);
     if (!job) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a transfer");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a transfer");
         return NULL;
     }
     const bool up = transfer->direction == SM_H2D;

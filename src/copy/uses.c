@@ -14,7 +14,7 @@ struct sm_use *sm_inflight_reserve(void)
 {
     struct sm_use *const use = sm_slab_take(&uses);
     if (!use) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a use");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a use");
         return NULL;
     }
     *use = (struct sm_use){.next = NULL};

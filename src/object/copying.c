@@ -54,7 +54,7 @@ static synced_mem_status make_room(struct call *call, size_t pairs)
         return SYNCED_MEM_OK;
     void *const block = calloc(pairs, sizeof(struct row));
     if (!block)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", pairs);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", pairs);
     free(call->block);
     call->block = block;
     lay_out(call, block, pairs);
@@ -362,7 +362,7 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
     lay_out(&call, &one, 1);
     struct given_pair *const pairs = count > 1 ? calloc(count, sizeof *pairs) : NULL;
     if (count > 1 && !pairs)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", count);
     const synced_mem_status status = run_rounds(&call, pairs ? pairs : &of_one);
     *failed = call.round.failed || count > 1 ? call.round.failed : to[0];
     free(pairs);

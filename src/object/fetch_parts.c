@@ -63,7 +63,7 @@ static struct sm_fence *begin_zeros(const struct synced_mem *mem, enum sm_mode m
 {
     struct sm_host_range *const ranges = calloc(count, sizeof *ranges);
     if (!ranges) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu fills", count);
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", count);
         return NULL;
     }
     struct sm_host_range *range = ranges;
@@ -164,7 +164,7 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
         SM_TRY(sm_fetch_stream(sm_first_record(mem), side, SM_MOVE, sm_moves_follow_work(mem, side), &stream));
     struct row *const block = calloc(count, sizeof *block);
     if (!block)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu transfers", count);
     struct sm_record **const records = sm_transfers_lay_out(&transfers, block, count);
     sm_batch_begin(&transfers.batch, stream);
     sm_share_ends(&ends);

@@ -29,7 +29,7 @@ static __attribute__((noinline)) synced_mem_status make_more_room(struct sm_ment
     const size_t room = 2 * mentions->room;
     struct sm_mention *const list = calloc(room, sizeof *list);
     if (!list)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", room);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu transfers", room);
     memcpy(list, mentions->list, mentions->count * sizeof *list);
     sm_mentions_end(mentions);
     mentions->list = list;

@@ -113,7 +113,7 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list)
     struct sm_pair *const block = length > 1 ? calloc(length, sizeof *block) : NULL;
     struct sm_pair *const pairs = length > 1 ? block : &first;
     if (!pairs)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", length);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", length);
     list_pairs(list, pairs);
     for (size_t i = 0; i < list->length; i++)
         release_pair(&list->pairs[i]);

@@ -67,7 +67,7 @@ static void *take_cell(struct sm_slab *slab)
 {
     void *const cell = sm_slab_take(slab);
     if (!cell)
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a part");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a part");
     return cell;
 }
 

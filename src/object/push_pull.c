@@ -49,7 +49,7 @@ static const struct sm_mention *get_end_of_list(const struct call *call)
 
 static synced_mem_status fail_without_room(size_t transfers)
 {
-    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", transfers);
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu transfers", transfers);
 }
 
 /* Lists the records of the call. Objects in parts may need more transfers than there is room for; none is queued yet.

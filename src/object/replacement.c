@@ -71,7 +71,7 @@ static struct sm_fence *make_host_transfer(const struct sm_replacing *replacing,
 {
     struct sm_host_range *const ranges = calloc(count, sizeof *ranges);
     if (!ranges) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", count);
         return NULL;
     }
     list_copied_ranges(replacing, from, to, ranges);

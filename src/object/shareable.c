@@ -114,7 +114,7 @@ synced_mem_status sm_sharing_begin(struct synced_mem *mem, struct sm_shared_memo
     struct sm_copy *host;
     struct sm_sharing *const sharing = calloc(1, sizeof *sharing);
     if (!sharing)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a shareable object");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a shareable object");
     if (sm_copy_wrap_shareable(memory->host, (size_t)memory->facts.host_bytes, -1, drop_host_memory, memory, &host) !=
         SYNCED_MEM_OK) {
         free(sharing);

@@ -35,7 +35,7 @@ static synced_mem_status create_fence(int device, struct sm_fence **out)
 {
     struct sm_fence *const fence = sm_slab_take(&fences);
     if (!fence)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an event's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of an event");
     const synced_mem_status status = sm_device_event_create(device, &fence->event);
     if (status != SYNCED_MEM_OK) {
         sm_slab_give(&fences, fence);

@@ -177,7 +177,7 @@ static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream han
     const uint64_t thread = created ? 0 : get_thread_number();
     struct sm_stream *fresh = sm_stream_struct_take();
     if (!fresh)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a stream's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a stream");
     sm_stream_describe(fresh, created ? SM_STREAM_CREATED : SM_STREAM_PER_THREAD, device,
                        created ? handle : SM_NO_HANDLE);
     fresh->handle = handle;

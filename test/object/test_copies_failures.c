@@ -311,7 +311,7 @@ START_TEST(no_memory_for_records)
     const synced_mem_status status = synced_mem_cpu_copy_n(to, from, 2);
     no_calloc = false;
     ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-    SAYS("no host memory for the records of 2 copies");
+    SAYS("no host memory to keep track of 2 copies");
     ck_assert(host_is(synced_mem_cpu_data(a), SIZE, 1));
     OK(synced_mem_release(a));
     release_both(b, c);

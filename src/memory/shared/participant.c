@@ -149,7 +149,7 @@ synced_mem_status sm_participant_join(struct sm_participant *participant, struct
     struct sm_byte_lock *const lock = calloc(1, sizeof *lock);
     *participant = (struct sm_participant){.page = page};
     if (!lock)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a lock");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a lock");
     atomic_init(&lock->holders, 1);
     lock->errand = (struct sm_errand){.run = take_byte, .abandon = release_and_free};
     synced_mem_status status = add_lock(lock, fd);

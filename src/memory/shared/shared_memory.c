@@ -11,7 +11,7 @@ static synced_mem_status create_memory(struct sm_shared_memory **out)
     struct sm_shared_memory *const memory = calloc(1, sizeof *memory);
     *out = memory;
     if (!memory)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of shared memory");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of shared memory");
     memory->files = SM_NO_FILES;
     atomic_init(&memory->device, -1);
     atomic_init(&memory->holders, 1);
