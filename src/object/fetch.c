@@ -292,7 +292,7 @@ static synced_mem_status zero_device(struct sm_record *record, struct sm_stream 
 
 /* On a caller's stream no fence follows the allocation. The stream writes next, and whoever waits for that write is
  * behind the allocation too. Of a divided root the stream may write a part alone. */
-static synced_mem_status make_memory(struct sm_record *record, enum sm_side side, struct sm_stream *stream)
+synced_mem_status sm_make_memory(struct sm_record *record, enum sm_side side, struct sm_stream *stream)
 {
     bool fresh;
     if (side == SM_CPU)
@@ -367,7 +367,7 @@ synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_
     if (record->kind != SM_PIECE && sm_user_allocator_wanted(sm_owner_of(record), side))
         return sm_user_allocator_obtain(sm_owner_of(record), side, stream);
     if (work == SM_NOTHING)
-        return make_memory(record, side, stream);
+        return sm_make_memory(record, side, stream);
     if (work == SM_MOVE)
         SM_TRY(move_contents(record, side, stream, waits));
     else

@@ -96,6 +96,10 @@ static inline synced_mem_status sm_queue_direct_move(struct sm_record *record, e
  * transfer of a shareable object page-locks its memory, for which the runtime may block. Errors: as sm_pin_query(). */
 synced_mem_status sm_find_pin(const struct sm_record *record, struct sm_copy *host, int device);
 
+/* Gives the record's side memory of the library's own, if it has none, without contents. Device memory is usable in the
+ * stream's order. Never releases the lock. */
+synced_mem_status sm_make_memory(struct sm_record *record, enum sm_side side, struct sm_stream *stream);
+
 /* Gives the record's side memory and does the work of the transition, on the stream or an internal one (NULL). If there
  * is work, the side then holds the contents, which may be arriving, and the head has its bit. Blocks as
  * sm_transfer_queue(). On failure the head is unchanged. */

@@ -7,6 +7,7 @@
 #include "memory/guard.h"
 #include "object/span.h"
 #include "object/unified.h"
+#include "object/user_allocator.h"
 #include "stream/shared_ends.h"
 
 #include <assert.h>
@@ -14,7 +15,7 @@
 
 /* The memory is of all parts, which other streams may use. So the caller's stream does not allocate it. */
 synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                  struct sm_waits *waits)
+                                  bool may_unlock)
 {
     struct synced_mem *const owner = sm_owner(mem);
     if (!sm_is_divided(owner))
@@ -25,7 +26,11 @@ synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side sid
         return SYNCED_MEM_OK;
     if (stream && side == SM_GPU)
         SM_TRY(sm_internal_stream(stream->device, SM_INTERNAL_ALLOC, &stream));
-    return sm_fetch(own, side, SM_NOTHING, stream, waits);
+    else
+        SM_TRY(sm_fetch_stream(own, side, SM_NOTHING, false, &stream));
+    if (may_unlock && sm_user_allocator_wanted(owner, side))
+        return sm_user_allocator_obtain(owner, side, stream);
+    return sm_make_memory(own, side, stream);
 }
 
 static enum sm_work get_access_work(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
@@ -189,7 +194,7 @@ static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, 
 {
     const size_t moves = sm_has_one_record(mem) ? 0 : count_moves(mem, side, mode);
     *fetched = moves > 1;
-    SM_TRY(sm_fetch_memory(mem, side, stream, waits));
+    SM_TRY(sm_fetch_memory(mem, side, stream, true));
     if (moves > 1)
         SM_TRY(move_records(mem, side, mode, moves, stream, waits));
     if (side == SM_CPU)

@@ -5,10 +5,11 @@
 #include "object/fetch.h"
 
 /* Gives the root of a divided object memory on the side, if it has none. A piece's copies are parts of it. Other
- * streams use device memory behind the stream's work. stream: NULL: an internal one. No effect on an undivided
+ * streams use device memory behind the stream's work. stream: NULL: an internal one. may_unlock: a user allocator may
+ * be called, see sm_user_allocator_obtain(); otherwise the memory is the library's own. No effect on an undivided
  * object. */
 synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                  struct sm_waits *waits);
+                                  bool may_unlock);
 
 /* Returns whether a transfer of any of the object's records to the side may come after a caller's work. Queries no
  * device. */

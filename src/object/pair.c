@@ -130,9 +130,8 @@ synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const 
 static synced_mem_status obtain_device_part(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     struct sm_stream *stream;
-    struct sm_waits none = {.count = 0};
     SM_TRY(sm_pair_allocation_stream(pairs, pair, &stream));
-    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_GPU, stream, &none));
+    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_GPU, stream, false));
     return sm_attach_part(sm_piece_of(pair->to), SM_GPU);
 }
 
@@ -155,9 +154,8 @@ static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct
 /* Memory that the library obtains itself is there at once. */
 static synced_mem_status obtain_host_copy(const struct sm_pair *pair)
 {
-    struct sm_waits none = {.count = 0};
-    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_CPU, NULL, &none));
-    return sm_fetch(pair->to, SM_CPU, SM_NOTHING, NULL, &none);
+    SM_TRY(sm_fetch_memory(sm_owner_of(pair->to), SM_CPU, NULL, false));
+    return sm_make_memory(pair->to, SM_CPU, NULL);
 }
 
 synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair)

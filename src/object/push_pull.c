@@ -221,13 +221,11 @@ static synced_mem_status prepare_target(struct call *call, struct sm_mention *me
     sm_note_object(mention->object);
     SM_TRY(sm_make_usable(record, side));
     const bool is_alone = sm_is_read_only(owner, side) || sm_user_allocator_wanted(owner, side);
-    const synced_mem_status status =
-        is_alone ? SM_AGAIN : sm_fetch_memory(owner, side, call->stream, &call->round.waits);
-    if (status == SM_AGAIN) { /* also if the caller has set an allocator of all objects meanwhile */
-        call->round.alone = owner;
-        call->round.alone_stream = call->stream;
-    }
-    return status;
+    if (!is_alone)
+        return sm_fetch_memory(owner, side, call->stream, false);
+    call->round.alone = owner;
+    call->round.alone_stream = call->stream;
+    return SM_AGAIN;
 }
 
 /* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another

@@ -47,7 +47,7 @@ static synced_mem_status find_next_arrival(struct sm_transaction *transaction, e
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         if (sm_head(each) == sm_bit(side)) {
             SM_TRY(sm_renew(transaction, sm_other(side), false, NULL));
-            SM_TRY(sm_fetch_memory(mem, sm_other(side), NULL, waits));
+            SM_TRY(sm_fetch_memory(mem, sm_other(side), NULL, true));
         }
         SM_TRY(find_arrival_of_record(each, side, waits));
     }

@@ -9,7 +9,7 @@
 long sm_process_id(void);
 uint64_t sm_thread_id(void);
 
-/* Returns how many processors the process may run on; at least 1. */
+/* Returns how many processors the system has that are in use; at least 1. */
 unsigned sm_processors(void);
 
 /* Returns a variable's value, which stays as long as nobody changes the environment. NULL: there is none, or the

@@ -2,6 +2,7 @@
 #include "failing_calloc.h"
 #include "failing_calls.h"
 #include "fixture.h"
+#include "object/user_allocator.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -247,6 +248,46 @@ START_TEST(a_wait_ends_when_the_work_is_queued)
 }
 END_TEST
 
+/* ---- Another thread sets an allocator of all objects ---- */
+
+static struct synced_mem *sets_allocator; /* once the library has read which allocator this object has; NULL: none */
+const struct sm_allocator *__real_sm_user_allocator_wanted(const struct synced_mem *mem, enum sm_side side);
+const struct sm_allocator *__wrap_sm_user_allocator_wanted(const struct synced_mem *mem, enum sm_side side);
+
+/* Stands for another thread. */
+const struct sm_allocator *__wrap_sm_user_allocator_wanted(const struct synced_mem *mem, enum sm_side side)
+{
+    const synced_mem_allocator allocator = {.struct_size = sizeof allocator, .alloc = give, .free = take_back};
+    const struct sm_allocator *const wanted = __real_sm_user_allocator_wanted(mem, side);
+    if (mem == sets_allocator) {
+        sets_allocator = NULL;
+        OK(synced_mem_set_allocators(&allocator, NULL));
+    }
+    return wanted;
+}
+
+/* No allocator is called while other objects of the call are locked. */
+START_TEST(a_round_calls_no_allocator)
+{
+    synced_mem *const from = make_at_cpu(SIZE, 3);
+    synced_mem *const to = make(SIZE);
+    synced_mem *part = NULL;
+    if (_i == 1)
+        OK(synced_mem_view(&part, to, 0, SIZE / 2, NULL));
+    requests = 0;
+    sets_allocator = to;
+    OK(synced_mem_cpu_copy(to, from));
+    ck_assert(!sets_allocator);
+    ck_assert_uint_eq(requests, 0);
+    ck_assert(host_is(given(synced_mem_cpu_data(to)), SIZE, 3));
+    OK(synced_mem_set_allocators(NULL, NULL));
+    if (part)
+        OK(synced_mem_release(part));
+    OK(synced_mem_release(from));
+    OK(synced_mem_release(to));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("rounds");
@@ -254,5 +295,6 @@ Suite *suite(void)
     tcase_set_timeout(cases, 60);
     add_gpu_loop_test(cases, a_pointer_outlives_a_failed_call, 0, CALLS);
     add_gpu_loop_test(cases, a_wait_ends_when_the_work_is_queued, 0, 3);
+    add_gpu_loop_test(cases, a_round_calls_no_allocator, 0, 2);
     return made;
 }

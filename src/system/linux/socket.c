@@ -62,7 +62,7 @@ bool sm_socket_is_of_same_user(int socket, long *user)
     struct ucred peer = {.uid = (uid_t)-1};
     socklen_t size = sizeof peer;
     const bool known = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-    *user = (long)peer.uid;
+    *user = known ? (long)peer.uid : -1;
     return known && peer.uid == geteuid() && !is_of_unknown_users(peer.uid);
 }
 
