@@ -19,19 +19,19 @@ void *__wrap_sm_slab_take(void *slab)
 
 static bool fail_moves; /* of descriptors */
 
-int __real_fcntl64(int fd, int command, ...);
-int __wrap_fcntl64(int fd, int command, ...);
-int __wrap_fcntl64(int fd, int command, ...)
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...)
 {
     va_list arguments;
     va_start(arguments, command);
     void *const argument = va_arg(arguments, void *);
     va_end(arguments);
     errno = EMFILE;
-    return fail_moves && command == F_DUPFD_CLOEXEC ? -1 : __real_fcntl64(fd, command, argument);
+    return fail_moves && command == F_DUPFD_CLOEXEC ? -1 : __real_fcntl(fd, command, argument);
 }
 
-int __wrap_fcntl(int fd, int command, ...) __attribute__((alias("__wrap_fcntl64")));
+int __wrap_fcntl64(int fd, int command, ...) __attribute__((alias("__wrap_fcntl")));
 
 static bool is_gpu_error(synced_mem_status status)
 {
@@ -258,7 +258,7 @@ START_TEST(no_descriptor_is_left)
     prepare_share();
     (void)sm_device_count();
     for (int fd = 0; fd < 3; fd++)
-        fds[fd] = __real_fcntl64(fd, F_DUPFD_CLOEXEC, (void *)10);
+        fds[fd] = __real_fcntl(fd, F_DUPFD_CLOEXEC, (void *)10);
     for (int fd = 0; fd < 2; fd++)
         (void)close(fd);
     fail_moves = true;

@@ -191,6 +191,8 @@ static void *use_again_and_again(void *kind)
 static void use_all_of_them(const void *unused)
 {
     (void)unused;
+    /* A thread of the parent may have had the lock of this stream, which not every C library frees in a child. */
+    nowhere = fopen("/dev/null", "w");
     for (unsigned i = 0; i < OBJECTS; i++)
         ck_assert_uint_eq(ask_for_facts(i), 0);
     ck_assert_uint_eq(push_all(0), 0);

@@ -290,7 +290,7 @@ START_TEST(on_the_stream_that_used_it)
 END_TEST
 
 /* Larger than the pieces that a pool takes from the system for several allocations. */
-enum { HUGE = 36 << 20 };
+enum { ENORMOUS = 36 << 20 };
 
 static synced_mem *used_on(size_t size, synced_mem_stream one, synced_mem_stream two)
 {
@@ -310,13 +310,13 @@ START_TEST(behind_a_kernel_that_never_ends)
     synced_mem_stream held = open_stream(NON_BLOCKING);
     synced_mem_stream one = open_stream(NON_BLOCKING);
     synced_mem_stream two = open_stream(NON_BLOCKING);
-    synced_mem *const stuck[] = {used_on(HUGE, held, NULL), used_on(HUGE, one, held), used_on(HUGE, held, two)};
+    synced_mem *const stuck[] = {used_on(ENORMOUS, held, NULL), used_on(ENORMOUS, one, held), used_on(ENORMOUS, held, two)};
     const size_t keep = pool_now(0).reserved;
     gpu_hold(held);
     release_all(stuck, 3);
-    OK(synced_mem_release(used_on(HUGE, one, NULL)));
-    OK(synced_mem_release(used_on(HUGE, one, two)));
-    OK(synced_mem_release(used_on(HUGE, two, one)));
+    OK(synced_mem_release(used_on(ENORMOUS, one, NULL)));
+    OK(synced_mem_release(used_on(ENORMOUS, one, two)));
+    OK(synced_mem_release(used_on(ENORMOUS, two, one)));
     use_memory(0, LARGE);
     gpu_stream_sync(one);
     gpu_stream_sync(two);
@@ -347,7 +347,7 @@ START_TEST(behind_more_than_there_are_lanes)
     }
     ck_assert_uint_eq(stats_now().gpu_bytes, 0);
     const size_t keep = pool_now(0).reserved;
-    synced_mem *const idle = used_on(HUGE, other, NULL);
+    synced_mem *const idle = used_on(ENORMOUS, other, NULL);
     OK(synced_mem_end_use_on(idle, other));
     gpu_stream_sync(other);
     OK(synced_mem_release(idle));

@@ -280,6 +280,14 @@ void emu_failures_reset(void);
 bool emu_wait_is_noted_and_dropped(enum emu_call call);
 void emu_waits_reset(void);
 
+/* ---- frames.c ---- */
+/* Stores the return addresses on this thread's stack, innermost first, the caller of this function before them. Returns
+ * how many there are, at most so many. */
+unsigned emu_frames(const void **frames, unsigned most);
+/* In a static program the dynamic linker may know nothing. Then the object is "", and the offset the address. */
+struct emu_place emu_place_of(const void *address);
+void emu_print_frames(const void *const *frames, unsigned count); /* to stderr */
+
 /* ---- misuse.c ---- */
 /* Reports misuse by the current call. Returns cudaErrorUnknown if there is a handler and it returns. */
 cudaError_t emu_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));

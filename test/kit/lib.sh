@@ -59,54 +59,86 @@ is_debian() {
     [ "$(sed -n 's/^ID=//p' /etc/os-release 2>/dev/null | tr -d \"\')" = debian ]
 }
 
-# Unpacks Debian's packages for another architecture into a folder. Neither the system's packages nor its list of
-# architectures change, and apt needs no privileges.
-unpack_packages() { # ARCHITECTURE FOLDER PACKAGE...
-    architecture=$1
-    folder=$2
-    shift 2
+# The processors for which test/run compiles: the name, which is qemu's, that of Debian's compiler, Meson's family, the
+# order of bytes, and Debian's name.
+processors="
+aarch64 aarch64-linux-gnu     aarch64 little arm64
+ppc64le powerpc64le-linux-gnu ppc64   little ppc64el
+riscv64 riscv64-linux-gnu     riscv64 little riscv64
+s390x   s390x-linux-gnu       s390x   big    s390x
+"
+choose_processor() { # NAME: sets the variables below
+    line=$(echo "$processors" | grep "^$1 ")
+    # shellcheck disable=SC2034
+    read -r processor machine family order debian_name <<END
+$line
+END
+}
+need_processor() { # NAME
+    choose_processor "$1"
+    need_program "$machine-gcc" "gcc-$machine"
+    [ -e "/usr/$machine/include/stdlib.h" ] || missing="$missing libc6-dev-$debian_name-cross"
+    need_program "qemu-$processor" qemu-user
+}
+
+# Builds Check from the distribution's source package into a folder. Neither the system's packages nor its lists of
+# packages change, and apt needs no privileges.
+build_check() { # FOLDER CMAKE-ARGUMENT...
+    folder=$1
+    shift
     if [ "$(cat "$folder/.complete" 2>/dev/null)" = "$*" ]; then return 0; fi
     rm -rf "$folder"
-    mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial" "$folder/apt/packages"
-    foreign="-oAPT::Architecture=$architecture -oAPT::Architectures=$architecture -oDir::State::Lists=$folder/apt/lists
-        -oDir::Cache=$folder/apt/cache -oAPT::Sandbox::User=$(id -un)"
-    # shellcheck disable=SC2086
-    if ! (cd "$folder/apt/packages" && apt-get $foreign -qq update && apt-get $foreign -qq download "$@") \
-        >"$folder/apt/log" 2>&1; then
+    mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial" "$folder/source"
+    # These options of apt have no spaces.
+    sources="-oDir::Etc::SourceList=$folder/apt/sources.list -oDir::Etc::SourceParts=/dev/null
+        -oDir::State::Lists=$folder/apt/lists -oDir::Cache=$folder/apt/cache -oAPT::Sandbox::User=$(id -un)"
+    # shellcheck disable=SC2016,SC2086
+    if ! apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
+        sort -u >"$folder/apt/sources.list" ||
+        ! (cd "$folder/source" && apt-get $sources -qq update && apt-get $sources -qq source --download-only check &&
+            tar -xf check_*.orig.tar.*) >"$folder/apt/log" 2>&1; then
         tail -n 5 "$folder/apt/log" >&2
-        echo "apt-get can't download for $architecture: $* (is there a network?)" >&2
+        echo "apt-get can't download the source package of Check (is there a network?)" >&2
         return 1
     fi
-    for package in "$folder"/apt/packages/*.deb; do dpkg -x "$package" "$folder" || return 1; done
-    rm -rf "$folder/apt"
+    if ! { cmake -S "$folder"/source/check-*/ -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+        "-DCMAKE_INSTALL_PREFIX=$folder" -DCMAKE_INSTALL_LIBDIR=lib "$@" && cmake --build "$folder/build" &&
+        cmake --install "$folder/build"; } >"$folder/log" 2>&1; then
+        tail -n 20 "$folder/log" >&2
+        return 1
+    fi
+    # The programs contain it. It calls floor(), which is no instruction of each processor.
+    sed -i 's/^Libs:.*/& -lm/' "$folder/lib/pkgconfig/check.pc"
+    rm -rf "$folder"/lib/libcheck.so* "$folder/apt" "$folder/source" "$folder/build"
     echo "$*" >"$folder/.complete"
 }
 
-# Meson's cross file for Debian's compiler, with the packages in the folder, and programs run under qemu-user.
-write_cross_file() { # FILE FOLDER
-    compiler="'aarch64-linux-gnu-gcc'"
+# Meson's cross file for a compiler and for Check in the folder. It has no tools for which src/meson.build asks the
+# compiler.
+write_cross_file() { # FOLDER COMPILER FAMILY ORDER PREFIX LINE...: the prefix of ar, and lines that follow [binaries]
+    compiler=$2
     if command -v ccache >/dev/null 2>&1; then compiler="'ccache', $compiler"; fi
-    cat >"$1" <<END
-[binaries]
-c = [$compiler]
-ar = 'aarch64-linux-gnu-ar'
-ld = 'aarch64-linux-gnu-ld'
-nm = 'aarch64-linux-gnu-nm'
-objcopy = 'aarch64-linux-gnu-objcopy'
-strip = 'aarch64-linux-gnu-strip'
-pkgconfig = 'pkg-config'
-exe_wrapper = ['qemu-aarch64', '-L', '/usr/aarch64-linux-gnu']
-
-[properties]
-pkg_config_libdir = '$2/usr/lib/aarch64-linux-gnu/pkgconfig'
-sys_root = '$2'
-
+    {
+        cat <<END
 [host_machine]
 system = 'linux'
-cpu_family = 'aarch64'
-cpu = 'aarch64'
-endian = 'little'
+cpu_family = '$3'
+cpu = '$3'
+endian = '$4'
+
+[properties]
+pkg_config_libdir = '$1/lib/pkgconfig'
+
+[binaries]
+pkgconfig = 'pkg-config'
+ar = '$5ar'
+nm = '$5nm'
+strip = '$5strip'
+c = [$compiler]
 END
+        shift 5
+        printf '%s\n' "$@"
+    } >"$1/cross.ini"
 }
 
 # Prints all that a configured build folder depends on, except the tree.

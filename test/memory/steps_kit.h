@@ -90,8 +90,9 @@ int __wrap_memfd_create(const char *name, unsigned flags)
     return take_call() ? -1 : __real_memfd_create(name, flags);
 }
 
+/* A C library may have only one of a function's two names. */
 #define STEP_FTRUNCATE(name)                                                                                           \
-    int __real_##name(int fd, off_t size);                                                                             \
+    int __real_##name(int fd, off_t size) __attribute__((weak));                                                       \
     int __wrap_##name(int fd, off_t size);                                                                             \
     int __wrap_##name(int fd, off_t size)                                                                              \
     {                                                                                                                  \
@@ -101,7 +102,7 @@ STEP_FTRUNCATE(ftruncate)
 STEP_FTRUNCATE(ftruncate64)
 
 #define STEP_FCNTL(name)                                                                                               \
-    int __real_##name(int fd, int command, ...);                                                                       \
+    int __real_##name(int fd, int command, ...) __attribute__((weak));                                                 \
     int __wrap_##name(int fd, int command, ...);                                                                       \
     int __wrap_##name(int fd, int command, ...)                                                                        \
     {                                                                                                                  \
@@ -115,7 +116,7 @@ STEP_FCNTL(fcntl)
 STEP_FCNTL(fcntl64)
 
 #define STEP_OPEN(name)                                                                                                \
-    int __real_##name(const char *path, int flags, ...);                                                               \
+    int __real_##name(const char *path, int flags, ...) __attribute__((weak));                                         \
     int __wrap_##name(const char *path, int flags, ...);                                                               \
     int __wrap_##name(const char *path, int flags, ...)                                                                \
     {                                                                                                                  \
@@ -125,7 +126,7 @@ STEP_OPEN(open)
 STEP_OPEN(open64)
 
 #define STEP_MMAP(name)                                                                                                \
-    void *__real_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);                       \
+    void *__real_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset) __attribute__((weak)); \
     void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset);                       \
     void *__wrap_##name(void *at, size_t size, int protection, int flags, int fd, off_t offset)                        \
     {                                                                                                                  \

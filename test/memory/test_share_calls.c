@@ -25,20 +25,20 @@ static struct {
     unsigned slow;  /* microseconds that a call on a lock takes */
 } calls = {.watched = -1};
 
-int __real_fcntl64(int fd, int command, ...);
+int __real_fcntl(int fd, int command, ...);
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
     if (fd == calls.watched)
-        calls.was_free = __real_fcntl64(calls.file, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+        calls.was_free = __real_fcntl(calls.file, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     return __real_close(fd);
 }
 
-int __real_fcntl64(int fd, int command, ...);
-int __wrap_fcntl64(int fd, int command, ...);
-int __wrap_fcntl64(int fd, int command, ...)
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...)
 {
     va_list arguments;
     va_start(arguments, command);
@@ -49,7 +49,7 @@ int __wrap_fcntl64(int fd, int command, ...)
         (void)usleep(calls.slow);
     calls.locks += command == F_OFD_SETLK;
     errno = calls.locking;
-    return calls.locking != 0 && command == F_OFD_SETLK ? -1 : __real_fcntl64(fd, command, argument);
+    return calls.locking != 0 && command == F_OFD_SETLK ? -1 : __real_fcntl(fd, command, argument);
 }
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
@@ -66,7 +66,7 @@ void *__wrap_calloc(size_t count, size_t size)
     return calls.no_memory ? NULL : __real_calloc(count, size);
 }
 
-int __wrap_fcntl(int fd, int command, ...) __attribute__((alias("__wrap_fcntl64")));
+int __wrap_fcntl64(int fd, int command, ...) __attribute__((alias("__wrap_fcntl")));
 
 int __real_fstatfs(int fd, struct statfs *out);
 int __wrap_fstatfs(int fd, struct statfs *out);
