@@ -14,20 +14,12 @@
 
 #include <stdlib.h>
 
-/* A record of the pairs, and its state when the round began. */
-struct noted_record {
-    struct sm_record *record;
-    struct sm_state before;
-};
-
 struct call {
     synced_mem_stream handle;
     struct sm_pairs common; /* stream: found in each round, since it may begin to capture while nothing is locked */
     struct sm_pair_list list;
     struct sm_round round;
-    struct sm_range *names;       /* of the caller's objects; room */
-    struct noted_record *records; /* of the pairs, each once, ordered by address */
-    size_t record_count;
+    struct sm_range *names;        /* of the caller's objects; room */
     struct sm_transfers transfers; /* queued on the caller's stream, at most one for each pair */
     struct sm_range *ranges;       /* room */
     void *block;                   /* the memory of the arrays; NULL: the caller has them */
@@ -37,14 +29,12 @@ struct call {
 /* The memory that the call needs for each pair. */
 struct row {
     struct sm_transfers_row row;
-    struct noted_record records[2];
     struct sm_range ranges[SM_RANGES_OF_PAIR];
 };
 
 static void lay_out(struct call *call, void *block, size_t room)
 {
-    call->records = sm_transfers_lay_out(&call->transfers, block, room);
-    call->ranges = (struct sm_range *)(void *)(call->records + 2 * room);
+    call->ranges = sm_transfers_lay_out(&call->transfers, block, room);
 }
 
 /* Nothing is in the arrays. */
@@ -63,39 +53,17 @@ static synced_mem_status make_room(struct call *call, size_t pairs)
 
 /* ---- Objects and locks ---- */
 
-static int compare_records(const void *a, const void *b)
+/* Takes lost contents out of the heads of the pairs' records. */
+static void drop_lost_contents(const struct call *call)
 {
-    const uintptr_t first = (uintptr_t)((const struct noted_record *)a)->record;
-    const uintptr_t second = (uintptr_t)((const struct noted_record *)b)->record;
-    return (first > second) - (first < second);
-}
-
-/* Takes lost contents out of the heads of the pairs' records, and notes the state of each. */
-static void begin_records(struct call *call)
-{
-    const size_t listed = 2 * call->list.length;
-    struct noted_record *const list = call->records;
-    size_t count = 0;
     for (size_t i = 0; i < call->list.length; i++) {
-        list[2 * i].record = call->list.pairs[i].to;
-        list[2 * i + 1].record = call->list.pairs[i].from;
+        sm_drop_lost(call->list.pairs[i].to);
+        sm_drop_lost(call->list.pairs[i].from);
     }
-    sm_sort_unless_sorted(list, listed, sizeof *list, compare_records);
-    for (size_t i = 0; i < listed; i++) {
-        struct sm_record *const record = list[i].record;
-        if (count > 0 && record == list[count - 1].record)
-            continue;
-        sm_drop_lost(record);
-        list[count++] = (struct noted_record){.record = record, .before = sm_state_of(record)};
-    }
-    call->record_count = count;
 }
 
-/* Ends the round: restores the records after a failure, and publishes all objects. */
-static void end_round(struct call *call, synced_mem_status status)
+static void end_round(struct call *call)
 {
-    for (size_t i = 0; i < call->record_count && status != SYNCED_MEM_OK && status != SM_AGAIN; i++)
-        sm_restore_record(call->records[i].record, &call->records[i].before);
     for (size_t i = 0; i < call->list.count; i++) {
         sm_publish_object(call->list.to[i]);
         sm_publish_object(call->list.from[i]);
@@ -166,7 +134,7 @@ static synced_mem_status check_and_list(struct call *call)
     call->common.by_host = &call->by_host;
     call->by_host.room = call->list.length;
     SM_TRY(make_room(call, call->list.length));
-    begin_records(call);
+    drop_lost_contents(call);
     SM_TRY(sm_check_overlaps(&call->common, call->list.pairs, call->list.length, call->ranges, &call->round.failed));
     return call->common.side == SM_GPU ? find_stream(call) : SYNCED_MEM_OK;
 }
@@ -308,12 +276,11 @@ static void enter_and_end_source_writes(const struct call *call)
 
 static synced_mem_status run_round(struct call *call)
 {
-    call->record_count = 0;
     call->by_host.fence = NULL;
     SM_TRY(sm_round_begin(&call->round));
     synced_mem_status status = run_locked_round(call);
     const bool was_complete = is_complete(call);
-    end_round(call, status);
+    end_round(call);
     status = follow_arrivals(call, sm_round_wait(&call->round, call->common.side, status));
     sm_fence_drop(call->by_host.fence);
     if (status == SYNCED_MEM_OK && !was_complete && is_complete(call))

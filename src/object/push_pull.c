@@ -327,7 +327,6 @@ static void leave_again(const struct call *call, const struct sm_mention *mentio
  * has settled, each by the result of its own transfer. */
 static void revisit_records(const struct call *call, synced_mem_status status)
 {
-    const struct sm_detail first = sm_detail_get();
     for (const struct sm_mention *mention = call->mentions.list; mention < get_end_of_list(call); mention++) {
         struct sm_record *const record = mention->record;
         if (sm_lock_record(record) == SYNCED_MEM_OK) {
@@ -336,7 +335,6 @@ static void revisit_records(const struct call *call, synced_mem_status status)
             sm_unlock_root(sm_root_of(record));
         }
     }
-    sm_detail_set(&first);
 }
 
 static synced_mem_status run_rounds(struct call *call)

@@ -54,7 +54,6 @@ synced_mem_status sm_round_begin(struct sm_round *round)
     const struct sm_roots *const roots = &round->roots;
     const unsigned generation = sm_process_generation();
     round->failed = NULL;
-    round->alone = NULL;
     sm_process_enter();
     for (size_t i = 0; i < roots->count; i++) {
         const bool passes = roots->list[i]->generation == generation && !sm_caller_is_wanted();

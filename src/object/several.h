@@ -29,9 +29,10 @@ bool sm_roots_have_parts(const struct sm_roots *roots);
  */
 struct sm_round {
     struct sm_roots roots;
-    struct synced_mem *failed;      /* the object that a failure of the round is about; NULL: any of them */
-    struct sm_waits waits;          /* for work; found by the round */
-    struct synced_mem *alone;       /* an owner whose memory is obtained with no other object locked; NULL: none */
+    struct synced_mem *failed; /* the object that a failure of the round is about; NULL: any of them */
+    struct sm_waits waits;     /* for work; found by the round */
+    /* Set if the round returns SM_AGAIN without waits: an owner whose memory is obtained with no other object locked. */
+    struct synced_mem *alone;
     struct sm_stream *alone_stream; /* device memory that is obtained so is usable in this stream's order */
     struct sm_shared_ends ends;
 };

@@ -99,7 +99,9 @@ static void prepare(void)
     all.pinned = make_at_cpu(SIZE, 3);
     ck_assert_int_eq(synced_mem_cpu_source(all.pinned), SYNCED_MEM_SOURCE_PINNED);
     all.synced = pushed(make_at_cpu(SIZE, 4));
-    all.nothing = make(SIZE);
+    synced_mem *const gap = make(SIZE);
+    all.nothing = make_named("nothing", SIZE);
+    OK(synced_mem_release(gap)); /* its place is the next object's */
 }
 
 static void check_and_release(void)
@@ -160,6 +162,24 @@ static void use_the_parents(const void *unused)
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_release_gpu_data(mem));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_release_data(mem));
     ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 4));
+}
+
+/* A call on two objects is refused, and the child's own can be used again. It is locked before the parent's, as its
+ * address is lower. */
+static void use_both(const void *unused)
+{
+    synced_mem *const own = make_at_cpu(SIZE, 1);
+    synced_mem *const both[] = {own, all.nothing}, *const swapped[] = {all.nothing, own};
+    (void)unused;
+    ck_assert((uintptr_t)own < (uintptr_t)all.nothing);
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push_n(both, 2, NULL));
+    SAYS("of 'nothing'");
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_copy_n(both, swapped, 2));
+    SAYS("of 'nothing'");
+    OK(synced_mem_resize(own, 2 * SIZE));
+    OK(synced_mem_resize(own, SIZE));
+    ck_assert(pattern_is(synced_mem_cpu_data(own), SIZE, 1));
+    OK(synced_mem_release(own));
 }
 
 /* Makes calls on the library and on objects of the child's own. */
@@ -270,8 +290,8 @@ static void have_a_child(const void *unused)
     live_on_the_host(NULL);
 }
 
-static void (*const lives[])(const void *) = {use_the_seam,        read_host_copies, use_the_parents, use_a_device,
-                                              release_the_parents, live_on_the_host, have_a_child};
+static void (*const lives[])(const void *) = {use_the_seam, read_host_copies,    use_the_parents,  use_both,
+                                              use_a_device, release_the_parents, live_on_the_host, have_a_child};
 enum { LIVES = sizeof lives / sizeof lives[0] };
 
 START_TEST(a_parent_with_gpu)

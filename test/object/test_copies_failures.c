@@ -411,16 +411,26 @@ START_TEST(used_while_a_copy_is_staged)
 }
 END_TEST
 
-/* Pairs that are done are not copied again. */
+static synced_mem *done;
+
+static void overwrite_done(synced_mem *mem)
+{
+    overwrite_host(done);
+    read_old(mem);
+}
+
+/* Pairs that are done are not copied again: what was written since stays. */
 START_TEST(one_of_two_is_redone)
 {
     synced_mem *const first = make_pinned(SIZE, 9), *const second = make_with_head(SIZE, SYNCED_MEM_SYNCED, 9);
     synced_mem *const on_host = make_pinned(SIZE, 1), *const on_device = make_on_device(SIZE, 1, NULL);
     synced_mem *const to[] = {first, second}, *const from[] = {on_host, on_device};
     gpu_sync_device(0);
-    call_meanwhile(read_old, second);
+    done = first;
+    call_meanwhile(overwrite_done, second);
     OK(synced_mem_cpu_copy_n(to, from, 2));
-    ck_assert(host_is(synced_mem_cpu_data(first), SIZE, 1));
+    ck_assert(!meanwhile);
+    ck_assert(host_is(synced_mem_cpu_data(first), SIZE, 5));
     ck_assert(host_is(synced_mem_cpu_data(second), SIZE, 1));
     release_both(first, second);
     release_both(on_host, on_device);
@@ -528,6 +538,29 @@ START_TEST(a_failed_copy_leaves_pointers)
 }
 END_TEST
 
+/* So do pointers to a target that the call has settled, if its wait for the source then fails. */
+START_TEST(a_failed_wait_leaves_pointers_to_the_target)
+{
+    static _Alignas(4096) unsigned char mine[SIZE];
+    synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_on(SIZE, 0);
+    set_staging(0, 1);
+    OK(synced_mem_set_cpu_data(from, mine));
+    host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 1);
+    gpu_sync_device(0);
+    void *const data = synced_mem_overwrite_gpu_data_on(to, stream);
+    gpu_fill(data, SIZE, 2, stream);
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_copy(to, from, other));
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_AT_GPU);
+    gpu_delay(stream);
+    gpu_fill(data, SIZE, 3, stream);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 3));
+    release_both(to, from);
+    CLOSE_EACH(stream, other);
+}
+END_TEST
+
 /* ---- Capture ---- */
 
 START_TEST(capturing)
@@ -564,6 +597,7 @@ Suite *suite(void)
     tcase_add_loop_test(failures, the_second_of_three_is_refused, 0, 2);
     tcase_add_loop_test(failures, a_failed_wait_leaves_pointers, 0, 2);
     tcase_add_loop_test(failures, a_failed_copy_leaves_pointers, 0, 2);
+    tcase_add_test(failures, a_failed_wait_leaves_pointers_to_the_target);
     tcase_add_loop_test(failures, capturing, 0, 3);
     TCase *const others = add_case(made, "other calls");
     add_tests(others, one_of_two_is_redone, resized_meanwhile, source_given_up_before_the_allocator_is_called,

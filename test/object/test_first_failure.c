@@ -3,6 +3,7 @@
 
 #include "cudart_emu.h"
 
+#include <cuda_runtime_api.h>
 #include <string.h>
 
 enum { SIZE = 5000 };
@@ -80,6 +81,115 @@ START_TEST(the_detail_is_of_the_first_wait)
 }
 END_TEST
 
+/* ---- Calls on two objects ---- */
+
+struct two {
+    synced_mem_stream stream;
+    synced_mem *to[2], *from[2];
+};
+
+static synced_mem_status push(const struct two *two)
+{
+    return synced_mem_async_gpu_push_n(two->from, 2, two->stream);
+}
+
+static synced_mem_status copy(const struct two *two)
+{
+    return synced_mem_async_gpu_copy_n(two->to, two->from, 2, two->stream);
+}
+
+static synced_mem_status copy_on_host(const struct two *two)
+{
+    return synced_mem_cpu_copy_n(two->to, two->from, 2);
+}
+
+enum memory { LOCKED, PAGEABLE, ARRIVING };
+enum { FAILED_CALLS = 3 };
+
+/* Calls of the runtime that fail. The message has the code UNKNOWN, and names one of the objects, or none if it may be
+ * because of any of them. Transfers of pageable memory are staged by the calling thread. */
+static const struct {
+    synced_mem_status (*call)(const struct two *two);
+    const char *named;
+    enum memory sources;
+    struct {
+        const char *call;
+        unsigned nth;
+        cudaError_t code;
+    } fails[FAILED_CALLS];
+} twos[] = {
+    {copy,
+     "'to 0'",
+     PAGEABLE,
+     {{"cudaMemcpyAsync", 1, cudaErrorUnknown}, {"cudaMemcpyAsync", 2, cudaErrorInvalidResourceHandle}}},
+    {copy, "'to 1'", PAGEABLE, {{"cudaMemcpyAsync", 2, cudaErrorUnknown}}},
+    {copy, "'to 0'", LOCKED, {{"cudaMemcpyAsync", 1, cudaErrorUnknown}}},
+    {copy,
+     "'to 1'",
+     LOCKED,
+     {{"cudaMemcpyAsync", 2, cudaErrorUnknown},
+      {"cudaEventRecord", 1, cudaErrorInvalidResourceHandle},
+      {"cudaStreamSynchronize", 1, cudaErrorInvalidResourceHandle}}},
+    {copy_on_host, NULL, ARRIVING, {{"cudaEventSynchronize", 1, cudaErrorUnknown}}},
+    {push,
+     NULL,
+     LOCKED,
+     {{"cudaEventRecord", 1, cudaErrorInvalidResourceHandle}, {"cudaStreamSynchronize", 1, cudaErrorUnknown}}},
+    {push,
+     NULL,
+     PAGEABLE,
+     {{"cudaMemcpyAsync", 1, cudaErrorUnknown}, {"cudaMemcpyAsync", 2, cudaErrorInvalidResourceHandle}}},
+};
+enum { TWOS = sizeof twos / sizeof twos[0] };
+
+START_TEST(the_detail_is_of_the_first_of_two_objects)
+{
+    static _Alignas(4096) unsigned char mine[2][SIZE];
+    static const char *const names[2][2] = {{"to 0", "to 1"}, {"from 0", "from 1"}};
+    struct two two = {.stream = open_stream(NON_BLOCKING)};
+    set_staging(0, 1);
+    for (int i = 0; i < 2; i++) {
+        two.to[i] = make_named_on(names[0][i], SIZE, 0);
+        two.from[i] = make_named_on(names[1][i], SIZE, 0);
+        (void)given(synced_mem_overwrite_gpu_data_on(two.to[i], two.stream));
+        host_fill(given(synced_mem_overwrite_cpu_data(two.to[i])), SIZE, 9);
+        if (twos[_i].sources == PAGEABLE)
+            OK(synced_mem_set_cpu_data(two.from[i], mine[i]));
+        host_fill(given(synced_mem_overwrite_cpu_data(two.from[i])), SIZE, 1);
+    }
+    gpu_stream_sync(two.stream);
+    if (twos[_i].sources == ARRIVING)
+        gpu_hold(two.stream);
+    for (int i = 0; i < 2 && twos[_i].sources == ARRIVING; i++) {
+        gpu_fill(given(synced_mem_overwrite_gpu_data_on(two.from[i], two.stream)), SIZE, 1, two.stream);
+        OK(synced_mem_async_cpu_pull(two.from[i], two.stream));
+    }
+    const unsigned before = emu_failures();
+    for (unsigned i = 0; i < FAILED_CALLS && twos[_i].fails[i].call; i++)
+        emu_fail(twos[_i].fails[i].call, twos[_i].fails[i].nth, twos[_i].fails[i].code, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, twos[_i].call(&two));
+    unsigned expected = 0;
+    while (expected < FAILED_CALLS && twos[_i].fails[expected].call)
+        expected++;
+    ck_assert_uint_eq(emu_failures(), before + expected);
+    SAYS("cudaErrorUnknown");
+    if (twos[_i].named)
+        SAYS(twos[_i].named);
+    else
+        ck_assert_ptr_null(strstr(synced_mem_last_error_message(), " of '"));
+    if (twos[_i].sources == ARRIVING)
+        gpu_unhold();
+    gpu_stream_sync(two.stream);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(host_is(given(synced_mem_cpu_data(two.from[i])), SIZE, 1));
+        OK(synced_mem_release(two.from[i]));
+        OK(synced_mem_release(two.to[i]));
+    }
+    close_stream(two.stream);
+    emu_reset(0); /* the end of some transfers is unknown */
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("first failure");
@@ -87,5 +197,7 @@ Suite *suite(void)
     tcase_add_test(tests, the_detail_is_of_the_first_wait);
     add_divided_test(tests, the_detail_is_not_of_the_clean_up, 0, 2);
     add_divided_test(tests, the_detail_is_of_the_first_of_several_failures, 0, 4);
+    TCase *const lost = add_case_without_end(made, "two objects");
+    tcase_add_loop_test(lost, the_detail_is_of_the_first_of_two_objects, 0, TWOS);
     return made;
 }

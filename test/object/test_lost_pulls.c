@@ -1,4 +1,5 @@
-/* Checks that a pull of contents that were lost on their way to the device fails. */
+/* Checks pulls and copies of contents that were lost on their way to the device: a pull fails, and a copy has no contents
+ * either. */
 #include "copies_kit.h"
 
 #include "cudart_emu.h"
@@ -14,6 +15,7 @@ START_TEST(lost_with_another)
         to[i] = make_there(SIZE, 9);
         from[i] = make_on_device(SIZE, 1, stream);
     }
+    synced_mem *const other = make_there(SIZE, 5);
     gpu_sync_device(1);
     gpu_make_current(1);
     synced_mem_stream there = gpu_stream_create(1, false);
@@ -24,14 +26,18 @@ START_TEST(lost_with_another)
     emu_break_device(0, cudaErrorIllegalAddress);
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(to[0]));
     gpu_make_current(1);
-    if (_i == 0)
-        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_cpu_pull(to[1], there));
-    else
-        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_cpu_pull_n(&to[1], 1, there));
+    if (_i == 2) {
+        OK(synced_mem_async_gpu_copy(other, to[1], there));
+        ck_assert_int_eq(synced_mem_head(other), SYNCED_MEM_UNINITIALIZED);
+    } else {
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE,
+              _i ? synced_mem_async_cpu_pull_n(&to[1], 1, there) : synced_mem_async_cpu_pull(to[1], there));
+    }
     ck_assert_int_eq(synced_mem_head(to[1]), SYNCED_MEM_UNINITIALIZED);
     gpu_unhold();
     for (int i = 0; i < 2; i++)
         release_both(to[i], from[i]);
+    OK(synced_mem_release(other));
     emu_reset(0);
 }
 END_TEST
@@ -40,6 +46,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("lost_pulls");
     TCase *const tests = add_case_without_end(made, "lost pulls");
-    tcase_add_loop_test(tests, lost_with_another, 0, 2);
+    tcase_add_loop_test(tests, lost_with_another, 0, 3);
     return made;
 }
