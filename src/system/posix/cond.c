@@ -3,7 +3,6 @@
 
 #include "system/clock.h"
 
-#include <limits.h>
 #include <time.h>
 
 static const uint64_t SECOND = 1000000000;
@@ -19,8 +18,7 @@ void sm_cond_init(pthread_cond_t *cond)
 
 void sm_cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t nanoseconds)
 {
-    const uint64_t now = sm_now();
-    const uint64_t end = nanoseconds < INT64_MAX - now ? now + nanoseconds : INT64_MAX;
+    const uint64_t end = sm_now() + nanoseconds;
     const struct timespec until = {.tv_sec = (time_t)(end / SECOND), .tv_nsec = (long)(end % SECOND)};
     (void)pthread_cond_timedwait(cond, mutex, &until);
 }

@@ -7,7 +7,7 @@
 
 void sm_cond_init(pthread_cond_t *cond);
 
-/* Waits for a signal, at most so long, or for no reason. */
+/* Waits for a signal, at most so long (a year or less), or for no reason. */
 void sm_cond_wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t nanoseconds);
 
 #endif

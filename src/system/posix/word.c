@@ -45,7 +45,12 @@ void sm_watch_forks(void (*before)(void), void (*in_parent)(void), void (*in_chi
     (void)pthread_atfork(before, in_parent, in_child);
 }
 
-/* What the thread does without while it has a place: signals, whose handlers might fork and wake, and its end. */
+/*
+ * While a thread has a place, also in its sleep, it takes no signals, whose handlers might fork and wake words, and is
+ * not cancelled. So that signals do not wait for long, a sleep ends after a while for no reason.
+ */
+static const uint64_t MOST_SLEEP = 100000000;
+
 struct calm {
     sigset_t signals;
     int cancelling;
@@ -73,31 +78,18 @@ static void leave_place(struct place *place, const struct calm *before)
     errno = before->error;
 }
 
-/* A sleeper takes signals as they come. */
-static bool is_to_sleep(const atomic_uint *word, unsigned seen, const struct calm *before)
-{
-    const bool is_seen = atomic_load(word) == seen;
-    if (is_seen)
-        (void)pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
-    return is_seen;
-}
-
-void sm_word_wait(atomic_uint *word, unsigned seen)
-{
-    struct calm before;
-    struct place *const place = take_place(word, &before);
-    if (is_to_sleep(word, seen, &before))
-        (void)pthread_cond_wait(&place->woken, &place->mutex);
-    leave_place(place, &before);
-}
-
 void sm_word_wait_for(atomic_uint *word, unsigned seen, uint64_t nanoseconds)
 {
     struct calm before;
     struct place *const place = take_place(word, &before);
-    if (is_to_sleep(word, seen, &before))
-        sm_cond_wait_for(&place->woken, &place->mutex, nanoseconds);
+    if (atomic_load(word) == seen)
+        sm_cond_wait_for(&place->woken, &place->mutex, nanoseconds < MOST_SLEEP ? nanoseconds : MOST_SLEEP);
     leave_place(place, &before);
+}
+
+void sm_word_wait(atomic_uint *word, unsigned seen)
+{
+    sm_word_wait_for(word, seen, MOST_SLEEP);
 }
 
 void sm_word_wake_all(atomic_uint *word)
