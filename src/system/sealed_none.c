@@ -1,4 +1,4 @@
-/* Memory that processes share, on a system without all that it takes. Nothing makes a file, so the rest is not called. */
+/* Memory that processes share, on a system without all that it takes. No file is made, so the rest is not called. */
 #include "system/sealed.h"
 
 #include <errno.h>

@@ -4,7 +4,6 @@
 #include "emu.h"
 
 #include <dlfcn.h>
-#include <execinfo.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -103,10 +102,10 @@ void emu_catch_faults(void)
 
 static void fail_loudly(const char *report)
 {
-    void *frames[FRAMES];
+    const void *frames[FRAMES];
     fprintf(stderr, "cudart_emu: %s\n", report);
     fflush(stderr);
-    backtrace_symbols_fd(frames, backtrace(frames, FRAMES), STDERR_FILENO);
+    emu_print_frames(frames, emu_frames(frames, FRAMES));
     abort();
 }
 

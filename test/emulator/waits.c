@@ -3,9 +3,6 @@
  */
 #include "emu.h"
 
-#include <dlfcn.h>
-#include <execinfo.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,34 +39,24 @@ static struct {
 /* The program's frames begin with the return address of the current call. */
 static void take_chain(struct chain *chain, enum emu_call call)
 {
-    void *frames[OWN_FRAMES + EMU_WAIT_DEPTH];
+    const void *frames[OWN_FRAMES + EMU_WAIT_DEPTH];
     const void *site = emu_self()->origin.site;
-    const int count = backtrace(frames, OWN_FRAMES + EMU_WAIT_DEPTH);
-    int first = 0;
+    const unsigned count = emu_frames(frames, OWN_FRAMES + EMU_WAIT_DEPTH);
+    unsigned first = 0;
     while (first < count && frames[first] != site)
         first++;
     *chain = (struct chain){.call = call};
     if (first == count)
         chain->frames[chain->depth++] = site;
-    for (int i = first; i < count && chain->depth < EMU_WAIT_DEPTH; i++)
+    for (unsigned i = first; i < count && chain->depth < EMU_WAIT_DEPTH; i++)
         chain->frames[chain->depth++] = frames[i];
-}
-
-/* Relative to the object's load address, which is 0 for a program at a fixed address. */
-static struct emu_place place_of(const void *address)
-{
-    Dl_info info;
-    struct link_map *object = NULL;
-    if (dladdr1(address, &info, (void **)&object, RTLD_DL_LINKMAP) == 0 || object == NULL)
-        return (struct emu_place){"", (uintptr_t)address};
-    return (struct emu_place){info.dli_fname, (uintptr_t)address - object->l_addr};
 }
 
 static struct emu_wait_place describe(const struct noted *noted)
 {
     struct emu_wait_place place = {.call = emu_call_names[noted->chain.call], .depth = noted->chain.depth};
     for (unsigned i = 0; i < place.depth; i++)
-        place.chain[i] = place_of(noted->chain.frames[i]);
+        place.chain[i] = emu_place_of(noted->chain.frames[i]);
     place.count = noted->count;
     return place;
 }

@@ -1,4 +1,4 @@
-/* Condition variables with timeouts that no change of the wall clock affects. POSIX has no way that all systems know. */
+/* Condition variables with timeouts that no change of the wall clock affects. Systems differ in how to wait so. */
 #ifndef SM_SYSTEM_POSIX_COND_H
 #define SM_SYSTEM_POSIX_COND_H
 

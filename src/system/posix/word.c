@@ -1,6 +1,6 @@
 /*
- * Words on a system where threads can't sleep on memory: a table of condition variables. A word's address says which one
- * its sleepers wait for. Others may wait for the same one, so all of these are woken, and most sleep again.
+ * Words on a system where threads can't sleep on memory: a table of condition variables. A word's address says which
+ * one its sleepers wait for. Others may wait for the same one, so all of these are woken, and most sleep again.
  *
  * A forked child may have a table whose locks are held by threads that it does not have. It begins a new one, before
  * anything else in the library.
