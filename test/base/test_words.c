@@ -45,14 +45,21 @@ static void await_sleepers(unsigned count)
     (void)usleep(20000);
 }
 
+/* A system may end sleeps of a tenth of a second. So a wake that is lost shows in the time that many take. */
+static void check_time(uint64_t start)
+{
+    ck_assert_uint_lt(sm_now() - start, UINT64_C(5000000000));
+}
+
 /* Each word's sleeper is woken, whoever sleeps beside it. */
 START_TEST(one_of_each_word)
 {
-    enum { SLEEPERS = 100 };
+    enum { SLEEPERS = WORDS };
     pthread_t threads[SLEEPERS];
     for (int i = 0; i < SLEEPERS; i++)
         threads[i] = start_thread(sleep_on, &words[i]);
     await_sleepers(SLEEPERS);
+    const uint64_t start = sm_now();
     for (int i = SLEEPERS - 1; i >= 0; i--) {
         atomic_store(&words[i], 1);
         errno = EDOM;
@@ -60,6 +67,47 @@ START_TEST(one_of_each_word)
         ck_assert_int_eq(errno, EDOM);
         join_thread(threads[i]);
     }
+    check_time(start);
+}
+END_TEST
+
+enum { ROUNDS = 200 };
+
+/* Waits for each odd number, and goes on to the next even one. */
+static void *take_turns(void *word)
+{
+    for (unsigned i = 0; i < 2 * ROUNDS; i += 2) {
+        while (atomic_load((atomic_uint *)word) == i)
+            sm_word_wait(word, i);
+        (void)usleep(100);
+        atomic_store((atomic_uint *)word, i + 2);
+        sm_word_wake_one(word);
+    }
+    return NULL;
+}
+
+START_TEST(two_in_turn)
+{
+    const uint64_t start = sm_now();
+    const pthread_t thread = start_thread(take_turns, &words[0]);
+    for (unsigned i = 0; i < 2 * ROUNDS; i += 2) {
+        (void)usleep(100);
+        atomic_store(&words[0], i + 1);
+        sm_word_wake_one(&words[0]);
+        while (atomic_load(&words[0]) == i + 1)
+            sm_word_wait(&words[0], i + 1);
+    }
+    join_thread(thread);
+    check_time(start);
+}
+END_TEST
+
+START_TEST(no_sleep_if_it_differs)
+{
+    const uint64_t start = sm_now();
+    for (int i = 0; i < ROUNDS; i++)
+        sm_word_wait(&words[0], 1);
+    check_time(start);
 }
 END_TEST
 
@@ -164,6 +212,16 @@ static void wake_in_handler(int number)
     sm_word_wake_all(&words[0]);
 }
 
+static void *wake_one_until_ended(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&ended)) {
+        sm_word_wake_all(&words[0]);
+        sm_word_wait_for(&words[0], 0, 1);
+    }
+    return NULL;
+}
+
 /* A handler may fork, and a fork wakes words. */
 START_TEST(a_handler_that_wakes)
 {
@@ -171,7 +229,7 @@ START_TEST(a_handler_that_wakes)
     struct sigaction action = {.sa_handler = wake_in_handler};
     (void)sigemptyset(&action.sa_mask);
     ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
-    const pthread_t thread = start_thread(wake_until_ended, NULL);
+    const pthread_t thread = start_thread(wake_one_until_ended, NULL);
     for (int i = 0; i < SIGNALS; i++) {
         ck_assert_int_eq(pthread_kill(thread, SIGUSR1), 0);
         sm_word_wake_all(&words[0]);
@@ -201,7 +259,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("words");
     TCase *const tests = add_case_in_children(made, "words");
-    add_tests(tests, one_of_each_word, all_of_one_word, no_sleep_for_ever, woken_before_the_time, a_fork_beside_calls,
-              a_handler_that_wakes, a_sleeper_that_is_cancelled);
+    add_tests(tests, one_of_each_word, two_in_turn, no_sleep_if_it_differs, all_of_one_word, no_sleep_for_ever,
+              woken_before_the_time, a_fork_beside_calls, a_handler_that_wakes, a_sleeper_that_is_cancelled);
     return made;
 }
