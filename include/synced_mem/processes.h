@@ -1,6 +1,6 @@
 /**
  * @file
- * Shareable objects: several processes of one machine use the same bytes, in turns. Linux alone. Defaults:
+ * Shareable objects: several processes of one machine use the same bytes, in turns. On Linux alone. Defaults:
  * synced_mem.h. Details: docs/guide/processes.md.
  */
 #ifndef SYNCED_MEM_PROCESSES_H
@@ -30,7 +30,8 @@ extern "C" {
  *
  * Errors: ERR_INVALID_ARGUMENT (also no such socket); ERR_INVALID_STATE (not shareable, a view); ERR_TIMEOUT; ERR_PEER
  * (the socket is closed, or another process has sent or written impossible values); ERR_FILE (no descriptor left, no
- * /proc); GPU errors.
+ * /proc); GPU errors. On a system without sealed memory, which all but Linux are, synced_mem_create() of a shareable
+ * object and synced_mem_receive() return ERR_FILE.
  */
 
 /** Who may get an object: values of synced_mem_options.shareable. */

@@ -3,8 +3,8 @@
  * away; locks of their bytes, which end with the process whatever ends it; and words in them on which processes sleep.
  * The other processes may be hostile.
  *
- * On a system without all of this sm_sealed_make() and the others return an error, and sm_sealed_check() false: objects
- * that processes share are refused there. Errors are those of file.h.
+ * On a system without all of this the functions return an error, and sm_sealed_check() false: objects that processes
+ * share are refused there. Errors are those of file.h.
  */
 #ifndef SM_SYSTEM_SEALED_H
 #define SM_SYSTEM_SEALED_H
@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Returns 0 on a system that has all of this, else the error with which it refuses it. */
+int sm_sealed_probe(void);
 
 /* ---- Files ---- */
 

@@ -61,7 +61,7 @@ static char *map_arena(size_t size, int protection, int sharing, int file)
     munmap(end, (size_t)(mapped + size + EMU_GRANULARITY - end));
     if (mmap(start, size, protection, MAP_FIXED | MAP_NORESERVE | sharing, file, 0) == MAP_FAILED)
         return NULL;
-    madvise(start, size, MADV_DONTDUMP);
+    emu_pages_leave_out_of_dumps(start, size);
     return start;
 }
 
@@ -91,7 +91,7 @@ static bool open_arena(struct emu_arena *arena, enum emu_arena_kind kind)
         arena->freed = calloc(EMU_CLASSES, sizeof *arena->freed);
     arena->kind = kind;
     arena->size = kind == EMU_ARENA_RESERVED ? RESERVED_SIZE : ARENA_SIZE;
-    arena->file = device ? memfd_create("cudart_emu", MFD_CLOEXEC) : -1;
+    arena->file = device ? emu_file_make() : -1;
     arena->top = 0;
     if (arena->freed == NULL || (device && (arena->file < 0 || ftruncate(arena->file, (off_t)arena->size) != 0)))
         return false;
@@ -150,11 +150,10 @@ void emu_poison(struct emu_arena *arena, char *start, size_t span)
     const size_t offset = (size_t)(start - arena->address);
     if (arena->kind == EMU_ARENA_HOST) {
         /* A late access faults. If the system refuses, it reads the poison. */
-        if (span < RETURN_SIZE || madvise(start, span, MADV_DONTNEED) != 0)
+        if (span < RETURN_SIZE || !emu_pages_release(start, span))
             memset(start, EMU_STALE, span);
         (void)mprotect(start, span, PROT_NONE);
-    } else if (span < RETURN_SIZE ||
-               fallocate(arena->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)span) != 0) {
+    } else if (span < RETURN_SIZE || !emu_file_release(arena->file, offset, span)) {
         memset(arena->bytes + offset, EMU_STALE, span);
     }
 }

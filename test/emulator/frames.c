@@ -4,7 +4,6 @@
 #include "emu.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <stdio.h>
 #include <unistd.h>
 #include <unwind.h>
@@ -37,10 +36,7 @@ struct emu_place emu_place_of(const void *address)
     Dl_info info;
     if (dladdr(address, &info) == 0 || info.dli_fbase == NULL)
         return (struct emu_place){"", (uintptr_t)address};
-    /* A program at a fixed address begins there, but is not moved. */
-    const ElfW(Ehdr) *const object = info.dli_fbase;
-    const uintptr_t moved_by = object->e_type == ET_EXEC ? 0 : (uintptr_t)info.dli_fbase;
-    return (struct emu_place){info.dli_fname, (uintptr_t)address - moved_by};
+    return (struct emu_place){info.dli_fname, (uintptr_t)address - emu_moved_by(info.dli_fbase)};
 }
 
 void emu_print_frames(const void *const *frames, unsigned count)

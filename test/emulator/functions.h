@@ -288,6 +288,20 @@ unsigned emu_frames(const void **frames, unsigned most);
 struct emu_place emu_place_of(const void *address);
 void emu_print_frames(const void *const *frames, unsigned count); /* to stderr */
 
+/* ---- system_linux.c, system_posix.c ---- */
+/* Makes a file for memory, without bytes. Returns a descriptor that no other program inherits, -1: the system refuses
+ * it. */
+int emu_file_make(void);
+/* Gives the memory of these bytes back to the system; they are zeros then. Returns false if they keep it. */
+bool emu_file_release(int file, size_t offset, size_t size);
+/* From now on the file keeps its size, on Linux. */
+void emu_file_seal(int file);
+/* Does for private pages what emu_file_release() does for a file. */
+bool emu_pages_release(void *start, size_t size);
+void emu_pages_leave_out_of_dumps(void *start, size_t size);
+/* Returns what the system added to the addresses of the program or library that begins there. */
+uintptr_t emu_moved_by(const void *object);
+
 /* ---- misuse.c ---- */
 /* Reports misuse by the current call. Returns cudaErrorUnknown if there is a handler and it returns. */
 cudaError_t emu_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -188,7 +188,7 @@ static bool write_file(int file, size_t size, int gpu)
     memset(bytes, EMU_FRESH, size);
     munmap(bytes, size);
     /* The size of a GPU's memory cannot change either. */
-    (void)fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    emu_file_seal(file);
     return true;
 }
 
@@ -207,7 +207,7 @@ static cudaError_t create_memory(CUmemGenericAllocationHandle *out, size_t size,
     if (emu.devices[device].used > emu.devices[device].limit ||
         size > emu.devices[device].limit - emu.devices[device].used)
         return cudaErrorMemoryAllocation;
-    const int file = memfd_create("cudart_emu_memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int file = emu_file_make();
     if (file < 0)
         return cudaErrorMemoryAllocation;
     if (!write_file(file, size, emu.devices[device].gpu)) {

@@ -141,6 +141,36 @@ END
     } >"$1/cross.ini"
 }
 
+# Unpacks the compiler zig into the folder. Returns false if npm can't have it.
+unpack_zig() { # FOLDER
+    case $(uname -m) in
+    x86_64) package=zig-linux-x64 ;;
+    aarch64) package=zig-linux-arm64 ;;
+    *) return 1 ;;
+    esac
+    if [ -x "$1/package/zig" ]; then return 0; fi
+    command -v npm >/dev/null 2>&1 || try_install nodejs npm || return 1
+    mkdir -p "$1"
+    (cd "$1" && npm pack --silent "@oven/$package@0.12.0-dev.1286" && tar xzf ./*.tgz && rm ./*.tgz) >"$1/log" 2>&1
+}
+
+# Meson's cross file for macOS, by zig.
+write_macos_file() { # FILE ZIG PROCESSOR
+    cat >"$1" <<END
+[binaries]
+c = ['$root/test/kit/zig_macos.sh', '$2', '$3']
+ar = ['$2', 'ar']
+ranlib = ['$2', 'ranlib']
+strip = 'true'
+
+[host_machine]
+system = 'darwin'
+cpu_family = '$3'
+cpu = '$3'
+endian = 'little'
+END
+}
+
 # Prints all that a configured build folder depends on, except the tree.
 fingerprint() { # MESON-ARGUMENT...
     echo "$* ${CC-}"

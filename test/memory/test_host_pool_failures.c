@@ -264,8 +264,10 @@ Suite *suite(void)
               the_device_is_lost, absurd_sizes);
     tcase_add_loop_test(failures, the_system_has_nothing, 0, 3);
     TCase *const nearness = add_case(made, "nodes");
-    add_tests(nearness, two_nodes, nodes_of_this_machine);
-    tcase_add_loop_test(nearness, nodes, 0, NODE_CASES);
+    if (WITH_LINUX) {
+        add_tests(nearness, two_nodes, nodes_of_this_machine);
+        tcase_add_loop_test(nearness, nodes, 0, NODE_CASES);
+    }
     TCase *const children = add_case(made, "children");
     add_gpu_tests(children, forked);
     return made;

@@ -1,20 +1,13 @@
 /* Checks debug mode. The use of an expired pointer ends the process with a message. All other calls work as without
  * debug mode. */
 #include "debug_kit.h"
+#include "other_user.h"
 
 #include "base/caller.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-
-static bool insecure;
-char *__real_secure_getenv(const char *name);
-char *__wrap_secure_getenv(const char *name);
-char *__wrap_secure_getenv(const char *name)
-{
-    return insecure ? NULL : __real_secure_getenv(name);
-}
 
 /* ---- Old pointers ---- */
 

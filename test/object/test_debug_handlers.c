@@ -2,6 +2,8 @@
 #include "debug_kit.h"
 
 #include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -82,6 +84,36 @@ static void fault_elsewhere_with_handler(void)
     fault_at_no_copy();
 }
 
+/* Some systems send SIGBUS for a protected page. Here a page of a file with no bytes stands for one. */
+static void use_old_pointer_to_no_bytes(void)
+{
+    synced_mem *const mem = make(SIZE);
+    unsigned char *const data = synced_mem_mutable_cpu_data(mem);
+    OK(synced_mem_resize_discard(mem, SIZE));
+    FILE *const empty = tmpfile();
+    ck_assert_ptr_nonnull(empty);
+    void *const page = data - (uintptr_t)data % PAGE;
+    ck_assert_ptr_eq(mmap(page, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fileno(empty), 0), page);
+    touch_to_write(data);
+}
+
+static void with_handler_of_the_other_signal(void)
+{
+    set_handler(on_signal);
+    use_old_pointer_to_no_bytes();
+}
+
+static void with_handler_of_each_signal(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_signal_with_facts;
+    action.sa_flags = SA_SIGINFO;
+    (void)sigaction(SIGBUS, &action, NULL);
+    set_handler(on_signal);
+    use_old_pointer_to_no_bytes();
+}
+
 static void be_sent_a_signal(void)
 {
     set_handler(SIG_DFL);
@@ -156,6 +188,12 @@ START_TEST(handlers)
     status = run(fault_elsewhere_with_handler, "1");
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 42, "%#x %s", (unsigned)status, said);
     ck_assert_str_eq(said, "");
+    status = run(with_handler_of_the_other_signal, "1");
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "%#x %s", (unsigned)status, said);
+    SAID("is stale since");
+    status = run(with_handler_of_each_signal, "1");
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 43, "%#x %s", (unsigned)status, said);
+    SAID("is stale since");
     status = run(be_sent_a_signal, "1");
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     lives(pass_on_to_default);

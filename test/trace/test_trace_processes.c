@@ -1,4 +1,5 @@
 /* Checks the traces of processes: of a forked child, and of a process whose environment requests a trace. */
+#include "other_user.h"
 #include "trace_kit.h"
 
 #include <errno.h>
@@ -12,15 +13,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* Simulates a process whose user was changed. */
-static bool insecure;
-char *__real_secure_getenv(const char *name);
-char *__wrap_secure_getenv(const char *name);
-char *__wrap_secure_getenv(const char *name)
-{
-    return insecure ? NULL : __real_secure_getenv(name);
-}
 
 /* ---- Children ---- */
 

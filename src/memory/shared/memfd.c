@@ -39,6 +39,11 @@ synced_mem_status sm_fd_move_up(int *fd)
     return check_system(sm_file_move_up(fd), NOT_DUPLICATED);
 }
 
+synced_mem_status sm_memfd_probe(void)
+{
+    return check_system(sm_sealed_probe(), "no objects that processes share, as the system has no sealed memory");
+}
+
 synced_mem_status sm_memfd_make(size_t bytes, int *fd)
 {
     return check_system(sm_sealed_make(bytes, fd), "no file in memory can be made");

@@ -12,6 +12,9 @@
 
 enum { SM_MEMFD_PAGE = 4096 };
 
+/* Returns ERR_FILE on a system without such files. */
+synced_mem_status sm_memfd_probe(void);
+
 /* Makes a sealed file of this size, a multiple of SM_MEMFD_PAGE, all zeros. It has no pages yet. The caller closes *fd,
  * which is above the standard descriptors; on failure it is -1. ERR_OUT_OF_HOST_MEMORY; ERR_FILE: the system has no
  * descriptor left, or no such files; or the size is over RLIMIT_FSIZE. */

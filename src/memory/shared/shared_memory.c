@@ -83,6 +83,7 @@ static synced_mem_status make_all(struct sm_shared_memory *memory)
 
 synced_mem_status sm_shared_make(size_t size, size_t alignment, unsigned policy, struct sm_shared_memory **out)
 {
+    SM_TRY(sm_memfd_probe());
     SM_TRY(create_memory(out));
     sm_share_facts_init(&(*out)->facts, size, alignment, policy);
     return keep_unless_failed(out, make_all(*out));
@@ -138,6 +139,7 @@ static synced_mem_status receive_all(struct sm_shared_memory *memory, int socket
 
 synced_mem_status sm_shared_receive(int socket, sm_deadline deadline, struct sm_shared_memory **out)
 {
+    SM_TRY(sm_memfd_probe());
     SM_TRY(create_memory(out));
     (*out)->is_received = true;
     return keep_unless_failed(out, receive_all(*out, socket, deadline));

@@ -6,32 +6,39 @@
 #include <stddef.h>
 #include <string.h>
 
-static struct sigaction before;
+/* Some systems send SIGBUS where the program may not touch a page, and macOS either. */
+static struct sigaction before[2]; /* for SIGSEGV and for SIGBUS */
 static void (*report_fault)(uintptr_t address);
+
+static struct sigaction *get_before(int number)
+{
+    return &before[number == SIGBUS];
+}
 
 /* Restores the program's action. A real fault repeats at its instruction, with the default action. A signal that a
  * process sent is raised again. */
 static void restore_action(int number, const siginfo_t *info)
 {
-    (void)sigaction(number, &before, NULL);
+    (void)sigaction(number, get_before(number), NULL);
     if (info->si_code <= 0)
         (void)raise(number);
 }
 
 /* Returns the program's handler. One with SA_RESETHAND gets only the first fault; the next has the default action. */
-static struct sigaction get_next_handler(void)
+static struct sigaction get_next_handler(int number)
 {
-    const struct sigaction next = before;
+    struct sigaction *const its = get_before(number);
+    const struct sigaction next = *its;
     if (next.sa_flags & SA_RESETHAND) {
-        before.sa_handler = SIG_DFL;
-        before.sa_flags = 0;
+        its->sa_handler = SIG_DFL;
+        its->sa_flags = 0;
     }
     return next;
 }
 
 static void pass_on_fault(int number, siginfo_t *info, void *context)
 {
-    const struct sigaction next = get_next_handler();
+    const struct sigaction next = get_next_handler(number);
     if (next.sa_flags & SA_SIGINFO)
         next.sa_sigaction(number, info, context);
     else if (next.sa_handler == SIG_DFL || (next.sa_handler == SIG_IGN && info->si_code > 0))
@@ -49,14 +56,21 @@ static void handle_fault(int number, siginfo_t *info, void *context)
     pass_on_fault(number, info, context);
 }
 
+static void watch_signal(int number)
+{
+    struct sigaction *const its = get_before(number);
+    struct sigaction action;
+    (void)sigaction(number, NULL, its);
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handle_fault;
+    action.sa_mask = its->sa_mask;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | (its->sa_flags & (SA_NODEFER | SA_RESTART));
+    (void)sigaction(number, &action, NULL);
+}
+
 void sm_faults_watch(void (*report)(uintptr_t address))
 {
     report_fault = report;
-    struct sigaction action;
-    (void)sigaction(SIGSEGV, NULL, &before);
-    memset(&action, 0, sizeof action);
-    action.sa_sigaction = handle_fault;
-    action.sa_mask = before.sa_mask;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (SA_NODEFER | SA_RESTART));
-    (void)sigaction(SIGSEGV, &action, NULL);
+    watch_signal(SIGSEGV);
+    watch_signal(SIGBUS);
 }

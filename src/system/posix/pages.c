@@ -5,6 +5,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* Some systems reserve no memory for pages anyway. */
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
+#ifndef MAP_ANONYMOUS
+#define MAP_ANONYMOUS MAP_ANON
+#endif
+
 size_t sm_page_size(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
