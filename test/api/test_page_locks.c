@@ -121,7 +121,7 @@ START_TEST(no_memory_for_the_record)
     const uint64_t before = stats_now().oom_reaps;
     fail_calloc_in = 1;
     FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, USE(mem, .cpu_data = host, .flags = LOCK));
-    SAYS("record of page-locked memory");
+    SAYS("keep track of page-locked memory");
     ck_assert_int_eq(fail_calloc_in, 0);
     ck_assert_uint_eq(stats_now().oom_reaps, before);
     OK(synced_mem_release(mem));

@@ -220,7 +220,7 @@ static void fill_other(synced_mem *other)
  * was refused. */
 static bool check_refused(synced_mem *root, synced_mem *other, bool to_parts)
 {
-    const bool lists = strstr(synced_mem_last_error_message(), "the records of 400 copies") != NULL;
+    const bool lists = strstr(synced_mem_last_error_message(), "keep track of 400 copies") != NULL;
     const int copied = to_parts ? count_copied(root, expected, of_other) : count_copied(other, of_other, expected);
     ck_assert_int_lt(copied, PARTS);
     ck_assert(copied == 0 || !lists);

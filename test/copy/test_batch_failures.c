@@ -465,7 +465,7 @@ START_TEST(no_memory_for_the_call)
     const synced_mem_status status = move_n(_i, mems, COUNT, stream);
     has_no_memory = false;
     ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-    SAYS("the records of 4 transfers");
+    SAYS("keep track of 4 transfers");
     expect_calls(before, 0, 0);
     OK(move_n(_i, mems, COUNT, stream));
     check_all(mems, 1);
