@@ -99,6 +99,7 @@ static void use_old_pointer_to_no_bytes(void)
 
 static void with_handler_of_the_other_signal(void)
 {
+    (void)signal(SIGBUS, SIG_DFL);
     set_handler(on_signal);
     use_old_pointer_to_no_bytes();
 }
