@@ -1,4 +1,4 @@
-/* Where the calling thread is in the program, and what that is called. */
+/* Names of addresses, and the calls on a thread's stack. */
 #ifndef SM_SYSTEM_NAMES_H
 #define SM_SYSTEM_NAMES_H
 
@@ -9,7 +9,7 @@
  * many there are, at most so many. 0: the stack can't be read, or the address is not on it. Not for signal handlers. */
 unsigned sm_backtrace(uintptr_t behind, uintptr_t *addresses, unsigned most);
 
-/* What an address belongs to. */
+/* The symbol or the module that an address belongs to. */
 struct sm_name {
     const char *text; /* stays until the thread's next query, or until the module is unloaded */
     uintptr_t start;  /* the address of the thing with this name */

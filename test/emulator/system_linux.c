@@ -1,5 +1,5 @@
 /*
- * What the emulator has of Linux.
+ * The emulator's calls of Linux.
  */
 #include "emu.h"
 

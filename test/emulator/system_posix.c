@@ -1,5 +1,5 @@
 /*
- * What the emulator has of a system of POSIX that is not Linux. Files have no seals, and keep all their bytes.
+ * The emulator's calls of a system of POSIX that is not Linux. Files have no seals, and keep all their bytes.
  */
 #include "emu.h"
 

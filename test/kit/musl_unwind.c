@@ -1,6 +1,6 @@
 /*
- * What the unwinder of Debian's compiler asks of glibc, for programs with musl: which object has an address, and where
- * its unwind table is. test/run links this file into everything that it builds with musl-gcc.
+ * A function that the unwinder of Debian's compiler asks of glibc, for programs with musl: which object has an address,
+ * and where its unwind table is. test/run links this file into everything that it builds with musl-gcc.
  */
 #define _GNU_SOURCE
 #include <link.h>

@@ -538,7 +538,7 @@ START_TEST(a_failed_copy_leaves_pointers)
 }
 END_TEST
 
-/* So do pointers to a target that the call has settled, if its wait for the source then fails. */
+/* Pointers to a target that the call has settled stay valid too, if its wait for the source then fails. */
 START_TEST(a_failed_wait_leaves_pointers_to_the_target)
 {
     static _Alignas(4096) unsigned char mine[SIZE];
