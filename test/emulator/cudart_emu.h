@@ -197,6 +197,7 @@ enum emu_kind {
     EMU_GRAPH_EXEC,
     EMU_MEMORY_HANDLE, /* from cuMemCreate and cuMemImportFromShareableHandle; a mapping is EMU_DEVICE_MEMORY */
     EMU_ADDRESS_RANGE, /* from cuMemAddressReserve */
+    EMU_LIBRARY,       /* from cudaLibraryLoadData */
     EMU_KINDS
 };
 size_t emu_live(enum emu_kind kind);       /* allocations or handles alive now */

@@ -251,6 +251,7 @@ static void reset_locked(uint64_t seed)
     emu_slots_reset(&emu.pool_handles, sizeof(struct CUmemPoolHandle_st), 1u << 12);
     emu_slots_reset(&emu.graph_handles, sizeof(struct CUgraph_st), 1u << 16);
     emu_slots_reset(&emu.exec_handles, sizeof(struct CUgraphExec_st), 1u << 16);
+    emu_slots_reset(&emu.libraries, sizeof(struct CUlib_st), 1u << 12);
     emu_slots_reset(&emu.memory_handles, sizeof(struct emu_memory_handle), 1u << 16);
     emu_failures_reset();
     for (int device = 0; device < EMU_MAX_DEVICES; device++)

@@ -81,6 +81,8 @@ void emu_op_discard(struct emu_op *op)
     op->state = EMU_OP_DONE;
     drop_deps(op);
     drop_uses(op);
+    free(op->staging);
+    op->staging = NULL;
     emu_op_unref(op);
 }
 
@@ -229,12 +231,20 @@ static bool overlap(const char *to, const char *from, size_t size)
     return to < from + size && from < to + size;
 }
 
+void emu_move(char *to, const char *from, size_t size)
+{
+    if (emu.past_protection && !overlap(to, from, size))
+        copy_past_protection(to, from, size);
+    else
+        memmove(to, from, size);
+}
+
 static void copy(const struct emu_op *op)
 {
-    if (emu.past_protection && !op->by_host && !overlap(op->to, op->from, op->size))
-        copy_past_protection(op->to, op->from, op->size);
-    else
+    if (op->by_host)
         memmove(op->to, op->from, op->size);
+    else
+        emu_move(op->to, op->from, op->size);
 }
 
 static void perform(struct emu_op *op)
@@ -249,6 +259,9 @@ static void perform(struct emu_op *op)
         break;
     case EMU_OP_KERNEL:
         emu_run_kernel(op);
+        break;
+    case EMU_OP_LIST:
+        emu_list_run(op);
         break;
     case EMU_OP_HOST:
     case EMU_OP_MARK:
