@@ -289,6 +289,23 @@ synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *
     return fail_without_gpu();
 }
 
+unsigned sm_device_list_processors(int device)
+{
+    (void)device;
+    return 0;
+}
+
+void sm_device_await_lists(void)
+{
+}
+
+synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, unsigned blocks,
+                                     synced_mem_stream stream)
+{
+    (void)device, (void)job, (void)blocks, (void)stream;
+    return fail_without_gpu();
+}
+
 synced_mem_status sm_device_event_create(int device, sm_event *out)
 {
     (void)device, (void)out;

@@ -260,6 +260,7 @@ synced_mem_status sm_device_shutdown(void)
         for (int peer = 0; peer < SM_MAX_DEVICES; peer++)
             atomic_store(&permissions[device][peer], UNSET);
     sm_outcome_set(&peers, disable_peers());
+    SM_TRY(sm_cuda_unload_lists());
     const synced_mem_status pools = sm_cuda_destroy_pools();
     sm_cuda_forget_use();
     return sm_cuda_remains(pools) ? pools : sm_outcome_end(&peers);

@@ -60,6 +60,8 @@ static inline bool sm_cuda_remains(synced_mem_status status)
     return status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
 }
 
+/* Waits until no code is being loaded, and unloads the kernel of lists. No kernel may be queued. */
+synced_mem_status sm_cuda_unload_lists(void);
 /* Destroys the pools of all devices, and with them the peers' access to their memory. */
 synced_mem_status sm_cuda_destroy_pools(void);
 /* Returns to the state before the first use of a device. */
