@@ -76,6 +76,21 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_staging(const synced_mem_staging
 /** Fills staging with the current settings. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *staging);
 
+/* ---- Copies by a kernel ---- */
+/*
+ * Copy engines take a time for each copy, whatever its size. So calls on many objects, and pushes and pulls of objects
+ * in many parts, let a kernel copy the small ones, if these are page-locked and device memory of the library's own. The
+ * kernel runs in the order of the call's stream and needs a multiprocessor, which copy engines do not: a program whose
+ * own kernels fill the device and wait for the host must switch it off, as must one that measures its kernels alone.
+ * Details: docs/guide/pools.md.
+ */
+
+/** Sets how many thread blocks such a kernel has at most; 0: there are no kernels; -1 (the default): the library chooses
+ * by the device and the copies, about an eighth of the multiprocessors. The environment variable
+ * SYNCED_MEM_KERNEL_BLOCKS sets the initial value.
+ * Errors: ERR_INVALID_ARGUMENT (below -1 or above 1024). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_set_kernel_blocks(int blocks);
+
 /* ---- Device memory pools ---- */
 /*
  * The library has a memory pool (cudaMemPool_t) on each device until synced_mem_shutdown(), which also resets settings.

@@ -8,6 +8,7 @@
 #include "base/stats.h"
 #include "base/status.h"
 #include "copy/device_cache.h"
+#include "copy/kernel_start.h"
 #include "copy/retired.h"
 #include "copy/staged.h"
 #include "memory/accounting.h"
@@ -347,6 +348,8 @@ static synced_mem_status shut_down_library(void)
     if (status == SYNCED_MEM_OK)
         sm_staged_shutdown();
     sm_trace_rest();
+    if (status == SYNCED_MEM_OK)
+        sm_kernel_start_shutdown();
     if (status == SYNCED_MEM_OK)
         status = sm_stream_shutdown();
     if (status == SYNCED_MEM_OK)

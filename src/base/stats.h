@@ -39,7 +39,8 @@
     X(gpu_spare_bytes)                                                                                                 \
     X(managed_bytes)                                                                                                   \
     X(prefetches)                                                                                                      \
-    X(unprotected)
+    X(unprotected)                                                                                                     \
+    X(kernel_copies)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

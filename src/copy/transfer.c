@@ -60,18 +60,34 @@ static __attribute__((noinline)) synced_mem_status queue_single_transfer(const s
     return status;
 }
 
+/* Returns whether a kernel on the device may access the copy: page-locked memory, or memory of that device, of the
+ * library's own. */
+static bool is_for_kernels(const struct sm_copy *copy, int device)
+{
+    return copy->source == SYNCED_MEM_SOURCE_PINNED ||
+           (copy->source == SYNCED_MEM_SOURCE_DEVICE && copy->device == device);
+}
+
+static bool can_be_listed(const struct sm_transfer *transfer, int device)
+{
+    return sm_kernel_list_takes(&transfer->batch->list, transfer->size) && is_for_kernels(transfer->to, device) &&
+           is_for_kernels(transfer->from, device);
+}
+
 /* Queues the copy, or has the batch collect it. */
-static synced_mem_status queue_copy(struct sm_transfer *transfer, const struct sm_stream *stream)
+static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
-    if (transfer->batch && !transfer->bounce &&
-        sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned))
+    const bool collects = transfer->batch && !transfer->bounce;
+    const bool listed = collects && can_be_listed(transfer, stream->device);
+    if (listed || (collects && sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
         return sm_batch_collect(transfer->batch, stream,
                                 (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
                                                        .from = sm_transfer_source(transfer),
                                                        .size = transfer->size,
                                                        .memory = transfer->memory,
-                                                       .of_user = sm_copy_is_of_user(transfer->to)});
+                                                       .of_user = sm_copy_is_of_user(transfer->to),
+                                                       .listed = listed});
     transfer->batch = NULL;
     return queue_single_transfer(transfer, stream);
 }

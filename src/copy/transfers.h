@@ -25,6 +25,7 @@ struct sm_transfers_row {
     void *to;
     const void *from;
     size_t size;
+    struct sm_list_entry entry;
 };
 
 /* Lays the arrays out in a block of room rows. A batch of one transfer collects nothing. Returns the first byte behind

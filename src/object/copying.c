@@ -181,6 +181,8 @@ static synced_mem_status copy_pairs(struct call *call)
 {
     struct sm_transfers *const transfers = &call->transfers;
     synced_mem_status status = SYNCED_MEM_OK;
+    if (call->common.stream)
+        sm_batch_begin(&transfers->batch, call->common.stream);
     for (size_t i = 0; i < call->list.length && status == SYNCED_MEM_OK; i++) {
         struct sm_pair *const pair = &call->list.pairs[i];
         if (pair->done)
@@ -327,6 +329,8 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
     if (count == 0)
         return SYNCED_MEM_OK;
     lay_out(&call, &one, 1);
+    call.transfers.batch.direction = SM_D2D;
+    call.common.batch = &call.transfers.batch;
     struct given_pair *const pairs = count > 1 ? calloc(count, sizeof *pairs) : NULL;
     if (count > 1 && !pairs)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", count);

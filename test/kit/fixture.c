@@ -1,6 +1,8 @@
 /* Shared by all suites. */
 #include "fixture.h"
 
+#include "kernels.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,10 @@ static void read_stats(synced_mem_stats *stats)
 static void start(void)
 {
     device_count = gpu_start(schedule);
+    if (kernels_are_asked())
+        use_kernels(device_count);
+    else
+        use_no_kernels();
     read_stats(&before_test);
 }
 

@@ -46,6 +46,7 @@ void gpu_check_nothing_left(void)
         [EMU_GRAPH_EXEC] = "executable graphs",
         [EMU_MEMORY_HANDLE] = "handles of shared memory",
         [EMU_ADDRESS_RANGE] = "ranges of addresses",
+        [EMU_LIBRARY] = "libraries of kernels",
     };
     for (int kind = 0; kind < EMU_KINDS; kind++)
         ck_assert_msg(emu_live((enum emu_kind)kind) == 0, "%zu %s left", emu_live((enum emu_kind)kind), names[kind]);

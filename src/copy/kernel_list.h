@@ -1,0 +1,38 @@
+/*
+ * The copies of a batch that a kernel makes. They are page-locked and device memory of the library's own, because a bad
+ * address in a kernel would end the device's context.
+ */
+#ifndef SM_KERNEL_LIST_H
+#define SM_KERNEL_LIST_H
+
+#include "copy/kernel_way.h"
+#include "device/copy_list.h"
+#include "stream/stream.h"
+
+struct sm_kernel_list {
+    struct sm_list_entry *entries; /* the caller provides them */
+    size_t count;
+    uint64_t bytes; /* of all entries */
+    bool is_open;   /* it may collect copies; set by sm_kernel_list_begin() */
+};
+
+/* Prepares the list to collect copies for the stream. It collects none if the way by kernel is closed for so many
+ * copies, nor for an internal stream, where a kernel that waits would hold up later copies. */
+void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *stream, size_t copies);
+
+static inline bool sm_kernel_list_takes(const struct sm_kernel_list *list, size_t size)
+{
+    return list->is_open && size > 0 && size <= SM_KERNEL_MOST_BYTES;
+}
+
+static inline void sm_kernel_list_add(struct sm_kernel_list *list, void *to, const void *from, size_t size)
+{
+    list->entries[list->count++] = (struct sm_list_entry){to, from, size};
+    list->bytes += size;
+}
+
+/* Queues the copies by kernels, and counts them. Returns how many of them, the first ones, are queued; the others are to
+ * go by engine. Does not block. The error detail stays as it is. */
+size_t sm_kernel_list_send(const struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream);
+
+#endif
