@@ -32,10 +32,7 @@ static void read_stats(synced_mem_stats *stats)
 static void start(void)
 {
     device_count = gpu_start(schedule);
-    if (kernels_are_asked())
-        use_kernels(device_count);
-    else
-        use_no_kernels();
+    use_kernels_if_asked(device_count);
     read_stats(&before_test);
 }
 

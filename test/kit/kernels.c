@@ -10,12 +10,6 @@
 enum { LEAST = 2 };
 #define NEVER_NS (UINT64_MAX / 4)
 
-bool kernels_are_asked(void)
-{
-    const char *const value = getenv("SYNCED_MEM_TEST_KERNELS");
-    return value && value[0] != '\0';
-}
-
 void use_kernels(int devices)
 {
     sm_kernel_way_set(SM_BLOCKS_BY_DEVICE);
@@ -30,4 +24,13 @@ void use_kernels(int devices)
 void use_no_kernels(void)
 {
     sm_kernel_way_set(0);
+}
+
+void use_kernels_if_asked(int devices)
+{
+    const char *const value = getenv("SYNCED_MEM_TEST_KERNELS");
+    if (value && value[0] != '\0')
+        use_kernels(devices);
+    else
+        use_no_kernels();
 }

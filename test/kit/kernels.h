@@ -6,12 +6,10 @@
 #ifndef KERNELS_H
 #define KERNELS_H
 
-#include <stdbool.h>
-
-/* Returns whether SYNCED_MEM_TEST_KERNELS is set in the environment: then the fixture chooses kernels. */
-bool kernels_are_asked(void);
-/* Chooses kernels, and loads them on so many devices; or chooses none. */
+/* Choose kernels, and load them on so many devices; or choose none. */
 void use_kernels(int devices);
 void use_no_kernels(void);
+/* Chooses kernels if SYNCED_MEM_TEST_KERNELS is set in the environment, else none. */
+void use_kernels_if_asked(int devices);
 
 #endif

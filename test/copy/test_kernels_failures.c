@@ -1,0 +1,311 @@
+/* Tests the way by kernel when the kernel, its list or its device fails, and when it starts late. */
+#include "failing_calls.h"
+#include "fixture.h"
+#include "kernels.h"
+
+#include "copy/kernel_list.h"
+#include "copy/kernel_start.h"
+#include "copy/kernel_way.h"
+#include "device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* More than a kernel's parameter has room for. */
+enum { COUNT = SM_FEW_ENTRIES + 20, SIZE = 500 };
+
+static synced_mem *mems[COUNT];
+static synced_mem_stream stream;
+
+static void begin(void)
+{
+    OK(sm_device_resolve(0, &(int){0}));
+    use_kernels(1);
+    stream = open_stream(NON_BLOCKING);
+    for (int i = 0; i < COUNT; i++)
+        mems[i] = make_on(SIZE, 0);
+}
+
+static void end(void)
+{
+    release_all(mems, COUNT);
+    close_stream(stream);
+}
+
+static void write_all(unsigned pattern)
+{
+    for (int i = 0; i < COUNT; i++)
+        host_fill(synced_mem_overwrite_cpu_data(mems[i]), SIZE, pattern + (unsigned)i);
+}
+
+static synced_mem_status push(int count)
+{
+    return synced_mem_async_gpu_push_n(mems, (size_t)count, stream);
+}
+
+/* Pushes all, and returns how many copies a kernel has made. */
+static uint64_t push_and_check(int count, unsigned pattern)
+{
+    const uint64_t before = stats_now().kernel_copies;
+    OK(push(count));
+    const uint64_t by_kernel = stats_now().kernel_copies - before;
+    for (int i = 0; i < count; i++)
+        ck_assert(device_is(synced_mem_gpu_data(mems[i]), SIZE, pattern + (unsigned)i));
+    return by_kernel;
+}
+
+/* After a refused launch engines copy, and the next call launches again. The memory of the list has gone back. */
+START_TEST(launch_is_refused)
+{
+    const int count = _i ? COUNT : SM_FEW_ENTRIES;
+    begin();
+    write_all(1);
+    emu_fail("cudaLaunchKernelExC", 1, cudaErrorLaunchOutOfResources, false);
+    ck_assert_uint_eq(push_and_check(count, 1), 0);
+    ck_assert_str_eq(synced_mem_last_error_message(), "");
+    write_all(2);
+    ck_assert_uint_eq(push_and_check(count, 2), (unsigned)count);
+    end();
+}
+END_TEST
+
+/* On the legacy stream engines take each copy alone. */
+START_TEST(launch_is_refused_on_the_legacy_stream)
+{
+    begin();
+    write_all(1);
+    emu_fail("cudaLaunchKernelExC", 1, cudaErrorLaunchOutOfResources, false);
+    const unsigned before = emu_calls("cudaMemcpyAsync");
+    OK(synced_mem_async_gpu_push_n(mems, COUNT, LEGACY_HANDLE));
+    ck_assert_uint_eq(emu_calls("cudaMemcpyAsync") - before, COUNT);
+    for (int i = 0; i < COUNT; i++)
+        ck_assert(device_is(synced_mem_gpu_data(mems[i]), SIZE, 1 + (unsigned)i));
+    end();
+}
+END_TEST
+
+START_TEST(copies_on_the_device_are_refused)
+{
+    synced_mem *others[COUNT];
+    begin();
+    write_all(1);
+    OK(push(COUNT));
+    for (int i = 0; i < COUNT; i++)
+        others[i] = make_on(SIZE, 0);
+    emu_fail("cudaLaunchKernelExC", 1, cudaErrorLaunchOutOfResources, false);
+    if (_i)
+        emu_fail("cudaMemcpyAsync", 3, cudaErrorUnknown, false);
+    const synced_mem_status status = synced_mem_async_gpu_copy_n(others, mems, COUNT, stream);
+    ck_assert_int_eq(status, _i ? SYNCED_MEM_ERR_CUDA : SYNCED_MEM_OK);
+    for (int i = 0; i < COUNT && !_i; i++)
+        ck_assert(host_is(synced_mem_cpu_data(others[i]), SIZE, 1 + (unsigned)i));
+    release_all(others, COUNT);
+    end();
+}
+END_TEST
+
+/* Takes all page-locked memory that the library has or may get, and returns how many objects have it. */
+static size_t take_page_locked_memory(synced_mem **taken, size_t room)
+{
+    static const size_t sizes[] = {1 << 20, 1 << 16, 1 << 13, 1 << 12, 1 << 11};
+    size_t count = 0;
+    OK(synced_mem_host_pool_set_limit(1));
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        bool has = true;
+        while (has && count < room) {
+            taken[count] = make_on(sizes[i], 0);
+            has = synced_mem_overwrite_cpu_data(taken[count++]) != NULL;
+        }
+    }
+    ck_assert_uint_lt(count, room);
+    return count;
+}
+
+/* The list of many entries needs page-locked memory. Without, engines copy; few entries need none. */
+START_TEST(list_memory_is_refused)
+{
+    static synced_mem *taken[10000];
+    begin();
+    write_all(1);
+    const size_t count = take_page_locked_memory(taken, sizeof taken / sizeof taken[0]);
+    ck_assert_uint_eq(push_and_check(COUNT, 1), 0);
+    write_all(2);
+    ck_assert_uint_eq(push_and_check(SM_FEW_ENTRIES, 2), SM_FEW_ENTRIES);
+    OK(synced_mem_host_pool_set_limit(0));
+    release_all(taken, count);
+    end();
+}
+END_TEST
+
+/* The events of a call: before its kernel, which is then watched, behind it for the list, and behind it for the objects.
+ * Without the first the kernel is not watched. Without the second the call waits before the list's memory goes back. */
+START_TEST(an_event_is_refused)
+{
+    begin();
+    write_all(1);
+    emu_fail("cudaEventRecord", 1 + (unsigned)_i, cudaErrorUnknown, false);
+    ck_assert_uint_eq(push_and_check(COUNT, 1), COUNT);
+    ck_assert_uint_eq(emu_failures(), 1);
+    ck_assert_uint_eq(stats_now().quarantined, 0);
+    end();
+}
+END_TEST
+
+/* Without a wait too, nobody can tell when the kernel has read the list. */
+START_TEST(no_event_and_no_wait)
+{
+    begin();
+    write_all(1);
+    emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false);
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    OK(push(COUNT));
+    ck_assert_uint_eq(emu_failures(), 2);
+    ck_assert_uint_eq(stats_now().quarantined, 1);
+    gpu_stream_sync(stream);
+    end();
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
+/* A device that is lost with the kernel queued loses the contents, as with copy engines. */
+START_TEST(device_is_lost)
+{
+    begin();
+    write_all(1);
+    if (_i)
+        emu_fail("cudaLaunchKernelExC", 1, cudaErrorLaunchFailure, true);
+    else
+        emu_break_device(0, cudaErrorLaunchFailure);
+    const synced_mem_status status = push(COUNT);
+    if (_i)
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_DEVICE_LOST);
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mems[0]));
+    ck_assert(host_is(synced_mem_cpu_data(mems[0]), SIZE, 1));
+    release_all(mems, COUNT);
+    (void)synced_mem_shutdown();
+}
+END_TEST
+
+/* A kernel that has not started though the work before it is done: later calls go by engine, until the setting
+ * changes. */
+START_TEST(a_late_kernel_closes_the_way)
+{
+    enum { AT_ONCE = 2 };
+    if (fixture_schedule() != 0) /* there work runs only when it is forced to */
+        return;
+    begin();
+    sm_kernel_start_set_late(1);
+    write_all(1);
+    int calls = 0;
+    for (; sm_kernel_way_is_open(0, AT_ONCE) && AT_ONCE * calls < COUNT; calls++)
+        OK(synced_mem_async_gpu_push_n(mems + AT_ONCE * calls, AT_ONCE, stream));
+    ck_assert_int_gt(calls, 1);
+    ck_assert(!sm_kernel_way_is_open(0, AT_ONCE));
+    write_all(3);
+    ck_assert_uint_eq(push_and_check(COUNT, 3), 0);
+    use_kernels(1);
+    write_all(4);
+    ck_assert_uint_eq(push_and_check(COUNT, 4), COUNT);
+    end();
+}
+END_TEST
+
+/* A kernel that starts is not late, however long its copies and earlier work take. */
+START_TEST(a_kernel_behind_work_is_not_late)
+{
+    begin();
+    sm_kernel_start_set_late(1);
+    for (unsigned i = 0; i < 50; i++) {
+        write_all(i);
+        gpu_delay(stream);
+        OK(push(COUNT));
+        gpu_stream_sync(stream);
+    }
+    ck_assert(sm_kernel_way_is_open(0, COUNT));
+    end();
+}
+END_TEST
+
+/* A stream that captures is refused as ever. Beside a capture the kernel is loaded and launched. */
+START_TEST(captures)
+{
+    cudaStream_t capturing;
+    cudaGraph_t graph;
+    begin();
+    write_all(1);
+    OK(push(COUNT));
+    write_all(2);
+    ck_assert_int_eq(cudaStreamCreateWithFlags(&capturing, cudaStreamNonBlocking), cudaSuccess);
+    ck_assert_int_eq(cudaStreamBeginCapture(capturing, cudaStreamCaptureModeGlobal), cudaSuccess);
+    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_gpu_push_n(mems, COUNT, capturing));
+    const uint64_t before = stats_now().kernel_copies;
+    OK(push(COUNT));
+    ck_assert_uint_eq(stats_now().kernel_copies - before, COUNT);
+    (void)sm_device_list_processors(1);
+    sm_device_await_lists();
+    ck_assert_uint_gt(sm_device_list_processors(1), 0);
+    ck_assert_int_eq(cudaStreamEndCapture(capturing, &graph), cudaSuccess);
+    ck_assert_int_eq(cudaGraphDestroy(graph), cudaSuccess);
+    ck_assert_int_eq(cudaStreamDestroy(capturing), cudaSuccess);
+    end();
+}
+END_TEST
+
+/* A trace has a time for each transfer, so none of them goes by kernel. */
+START_TEST(a_trace)
+{
+    begin();
+    OK(synced_mem_trace_start(NULL));
+    write_all(1);
+    ck_assert_uint_eq(push_and_check(COUNT, 1), 0);
+    OK(synced_mem_trace_stop());
+    write_all(2);
+    ck_assert_uint_eq(push_and_check(COUNT, 2), COUNT);
+    end();
+}
+END_TEST
+
+/* More entries than one list has become several kernels. */
+START_TEST(more_entries_than_one_list)
+{
+    enum { LIMIT = 1 << 15, ENTRIES = LIMIT + 100, EACH = 8 };
+    struct sm_stream *on;
+    begin();
+    struct sm_kernel_list list = {.entries = calloc(ENTRIES, sizeof *list.entries)};
+    unsigned char *const from = gpu_pinned_alloc(ENTRIES * EACH);
+    unsigned char *const to = gpu_alloc(0, ENTRIES * EACH);
+    ck_assert_ptr_nonnull(list.entries);
+    pattern_write(from, ENTRIES * EACH, 5);
+    OK(sm_stream_find(0, stream, &on));
+    for (size_t i = 0; i < ENTRIES; i++)
+        sm_kernel_list_add(&list, to + EACH * i, from + EACH * i, EACH);
+    const unsigned before = emu_calls("cudaLaunchKernelExC");
+    ck_assert_uint_eq(sm_kernel_list_send(&list, SM_H2D, on), ENTRIES);
+    ck_assert_uint_eq(emu_calls("cudaLaunchKernelExC") - before, 2);
+    gpu_stream_sync(stream);
+    ck_assert(device_is(to, ENTRIES * EACH, 5));
+    emu_fail("cudaLaunchKernelExC", 2, cudaErrorUnknown, false);
+    ck_assert_uint_eq(sm_kernel_list_send(&list, SM_H2D, on), LIMIT);
+    gpu_stream_sync(stream);
+    sm_stream_drop(on);
+    free(list.entries);
+    gpu_pinned_free(from);
+    gpu_free(to);
+    end();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const all = suite_create("kernels_failures");
+    TCase *const kernels = add_case(all, "failures");
+    TCase *const left = add_case_without_end(all, "left");
+    tcase_add_loop_test(kernels, launch_is_refused, 0, 2);
+    tcase_add_loop_test(kernels, copies_on_the_device_are_refused, 0, 2);
+    add_tests(kernels, launch_is_refused_on_the_legacy_stream, list_memory_is_refused, a_late_kernel_closes_the_way,
+              a_kernel_behind_work_is_not_late, captures, a_trace, more_entries_than_one_list);
+    tcase_add_loop_test(kernels, an_event_is_refused, 0, 3);
+    tcase_add_loop_test(left, device_is_lost, 0, 2);
+    add_tests(left, no_event_and_no_wait);
+    return all;
+}
