@@ -12,7 +12,7 @@ void sm_batch_begin(struct sm_batch *batch, const struct sm_stream *stream)
 {
     const size_t room = sm_trace_on() ? 0 : batch->room;
     batch->is_open = room > 0 && batch->direction != SM_D2D && sm_device_has_batches(stream->handle);
-    sm_kernel_list_begin(&batch->list, stream, room);
+    sm_kernel_list_begin(&batch->list, stream, batch->is_async ? room : 0);
 }
 
 static bool overlaps(uintptr_t from, uintptr_t to, const void *target, size_t size)

@@ -42,9 +42,10 @@ struct sm_batch {
     /* Pageable memory of any size is staged: the call holds the lock of an object in parts, and another transfer may
      * block. */
     bool stages_all;
-    bool is_async; /* the transfers are those of a push or pull: the host need not wait for their end */
-    bool is_open;  /* it may collect copies for engines; set by sm_batch_begin() */
-    size_t count;  /* of copies by engines */
+    /* The transfers are those of a push, pull or copy: the host need not wait for their end, and a kernel may make them. */
+    bool is_async;
+    bool is_open; /* it may collect copies for engines; set by sm_batch_begin() */
+    size_t count; /* of copies by engines */
     enum sm_direction direction;
     /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). high 0: there is
      * none. */

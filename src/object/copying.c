@@ -330,6 +330,7 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
         return SYNCED_MEM_OK;
     lay_out(&call, &one, 1);
     call.transfers.batch.direction = SM_D2D;
+    call.transfers.batch.is_async = true;
     call.common.batch = &call.transfers.batch;
     struct given_pair *const pairs = count > 1 ? calloc(count, sizeof *pairs) : NULL;
     if (count > 1 && !pairs)

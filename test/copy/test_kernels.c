@@ -152,6 +152,32 @@ START_TEST(parts_go_by_kernel)
 }
 END_TEST
 
+/* The transfers of an access go by engine, however many they are. */
+START_TEST(accesses_go_by_engine)
+{
+    enum { PART = 1000, COUNT = 40 };
+    synced_mem *views[COUNT];
+    begin();
+    synced_mem *const root = make_on(PART * COUNT, 0);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    host_fill(synced_mem_overwrite_cpu_data(root), PART * COUNT, 1);
+    OK(synced_mem_async_gpu_push(root, stream));
+    for (size_t i = 0; i < COUNT; i++)
+        OK(synced_mem_view(&views[i], root, PART * i, PART, NULL));
+    for (size_t i = 0; i < COUNT; i += 2)
+        write_mem(views[i], _i, 2, stream);
+    const synced_mem_stats before = stats_now();
+    given(_i ? synced_mem_cpu_data(root) : synced_mem_gpu_data_on(root, stream));
+    const synced_mem_stats after = stats_now();
+    ck_assert_uint_eq(after.h2d_transfers - before.h2d_transfers + after.d2h_transfers - before.d2h_transfers,
+                      COUNT / 2);
+    ck_assert_uint_eq(after.kernel_copies, before.kernel_copies);
+    release_all(views, COUNT);
+    OK(synced_mem_release(root));
+    close_stream(stream);
+}
+END_TEST
+
 /* Neighbours in memory become one copy, which an engine makes once it is large. */
 START_TEST(neighbours_become_one_copy)
 {
@@ -294,6 +320,7 @@ Suite *suite(void)
     Suite *const all = suite_create("kernels");
     TCase *const kernels = add_case(all, "kernels");
     add_gpu_loop_test(kernels, all_go_by_kernel, 0, 2 * ACTS);
+    add_gpu_loop_test(kernels, accesses_go_by_engine, 0, 2);
     add_gpu_loop_test(kernels, others_go_by_engine, 0, 2);
     add_gpu_tests(kernels, parts_go_by_kernel, neighbours_become_one_copy, number_of_blocks, from_sixteen_copies_on,
                   the_model);
