@@ -34,6 +34,8 @@ void measure_pinned_transfers(void);
 void measure_both_directions(void);
 void measure_groups(void);
 void measure_batches(void);
+void measure_small_transfers(void);
+void measure_small_copies(void);
 void measure_pageable_transfers(void);
 void measure_pageable_on_stream(void);
 void measure_pageable_both(void);

@@ -96,59 +96,52 @@ void sm_batch_empty(struct sm_batch *batch)
     batch->ranges[false] = batch->ranges[true] = (struct sm_target_range){.low = 0};
 }
 
-/* Queues copies that stay on the device, or are on a stream without batches. */
-static synced_mem_status queue_each(const struct sm_batch *batch, const struct sm_stream *stream)
+static synced_mem_status queue_one(const struct sm_list_entry *copy, enum sm_direction direction,
+                                   const struct sm_stream *stream)
 {
     synced_mem_status (*const queue[])(int, void *, const void *, size_t, synced_mem_stream) = {
         [SM_H2D] = sm_device_copy_h2d, [SM_D2H] = sm_device_copy_d2h, [SM_D2D] = sm_device_copy_d2d};
-    for (size_t i = 0; i < batch->count; i++)
-        SM_TRY(queue[batch->direction](stream->device, batch->to[i], batch->from[i], batch->sizes[i], stream->handle));
+    return queue[direction](stream->device, copy->to, copy->from, copy->bytes, stream->handle);
+}
+
+/* Queues the listed copies by kernels. What they do not make joins the copies by engines, or is queued alone. */
+static synced_mem_status queue_list(struct sm_batch *batch, struct sm_stream *stream)
+{
+    const struct sm_kernel_list *const list = &batch->list;
+    const bool up = batch->direction == SM_H2D;
+    for (size_t i = sm_kernel_list_send(list, batch->direction, stream); i < list->count; i++) {
+        const struct sm_list_entry *const copy = &list->entries[i];
+        if (sm_batch_takes(batch, up ? copy->from : copy->to, copy->bytes, true))
+            sm_batch_add(batch, copy->to, copy->from, copy->bytes);
+        else
+            SM_TRY(queue_one(copy, batch->direction, stream));
+    }
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status queue_by_engines(const struct sm_batch *batch, const struct sm_stream *stream)
+static uint64_t count_bytes(const struct sm_batch *batch)
 {
-    if (batch->count == 0)
-        return SYNCED_MEM_OK;
-    if (!batch->is_open)
-        return queue_each(batch, stream);
-    return sm_device_copy_batch(stream->device, batch->to, batch->from, batch->sizes, batch->count,
-                                batch->direction == SM_H2D, stream->handle);
-}
-
-/* Returns the bytes that kernels copy. The other listed copies join those of the engines. */
-static uint64_t queue_by_kernels(struct sm_batch *batch, struct sm_stream *stream)
-{
-    const struct sm_kernel_list *const list = &batch->list;
-    const size_t queued = sm_kernel_list_send(list, batch->direction, stream);
-    uint64_t bytes = list->bytes;
-    for (size_t i = queued; i < list->count; i++) {
-        sm_batch_add(batch, list->entries[i].to, list->entries[i].from, list->entries[i].bytes);
-        bytes -= list->entries[i].bytes;
-    }
-    batch->list.count = queued;
-    return bytes;
-}
-
-static void count_transfers(const struct sm_batch *batch, uint64_t bytes)
-{
-    const bool up = batch->direction == SM_H2D;
-    if (batch->direction == SM_D2D)
-        return;
+    uint64_t bytes = batch->list.bytes;
     for (size_t i = 0; i < batch->count; i++)
         bytes += batch->sizes[i];
-    sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, sm_batch_count(batch));
-    sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, bytes);
+    return bytes;
 }
 
 synced_mem_status sm_batch_send(struct sm_batch *batch, struct sm_stream *stream)
 {
-    if (sm_batch_count(batch) == 0)
+    const size_t count = sm_batch_count(batch);
+    const bool up = batch->direction == SM_H2D;
+    if (count == 0)
         return SYNCED_MEM_OK;
-    const uint64_t bytes = queue_by_kernels(batch, stream);
-    const synced_mem_status status = queue_by_engines(batch, stream);
-    if (status == SYNCED_MEM_OK)
-        count_transfers(batch, bytes);
+    const uint64_t bytes = count_bytes(batch);
+    synced_mem_status status = queue_list(batch, stream);
+    if (status == SYNCED_MEM_OK && batch->count > 0)
+        status = sm_device_copy_batch(stream->device, batch->to, batch->from, batch->sizes, batch->count, up,
+                                      stream->handle);
+    if (status == SYNCED_MEM_OK && batch->direction != SM_D2D) {
+        sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, count);
+        sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, bytes);
+    }
     sm_batch_empty(batch);
     return status;
 }

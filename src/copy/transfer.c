@@ -22,10 +22,15 @@ static void enter_write(struct sm_copy *to, struct sm_fence *fence)
     to->arriving = fence != NULL;
 }
 
+static const void *get_source(const struct sm_transfer *transfer)
+{
+    return transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_transfer_source(transfer);
+}
+
 static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     void *const to = sm_copy_data(transfer->to);
-    const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_transfer_source(transfer);
+    const void *const from = get_source(transfer);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
     /* Memory that is both copies of its object: the runtime finds it by its address. */
@@ -68,22 +73,23 @@ static bool is_for_kernels(const struct sm_copy *copy, int device)
            (copy->source == SYNCED_MEM_SOURCE_DEVICE && copy->device == device);
 }
 
+/* A bounce buffer is such memory. */
 static bool can_be_listed(const struct sm_transfer *transfer, int device)
 {
     return sm_kernel_list_takes(&transfer->batch->list, transfer->size) && is_for_kernels(transfer->to, device) &&
-           is_for_kernels(transfer->from, device);
+           (transfer->bounce || is_for_kernels(transfer->from, device));
 }
 
 /* Queues the copy, or has the batch collect it. */
 static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
-    const bool collects = transfer->batch && !transfer->bounce;
-    const bool listed = collects && can_be_listed(transfer, stream->device);
-    if (listed || (collects && sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
+    const bool listed = transfer->batch && can_be_listed(transfer, stream->device);
+    if (listed || (transfer->batch && !transfer->bounce &&
+                   sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
         return sm_batch_collect(transfer->batch, stream,
                                 (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
-                                                       .from = sm_transfer_source(transfer),
+                                                       .from = get_source(transfer),
                                                        .size = transfer->size,
                                                        .memory = transfer->memory,
                                                        .of_user = sm_copy_is_of_user(transfer->to),

@@ -240,6 +240,31 @@ START_TEST(others_go_by_engine)
 }
 END_TEST
 
+/* The host copies pageable memory into buffers, from which a kernel takes it. */
+START_TEST(pageable_memory_goes_by_kernel)
+{
+    enum { COUNT = 40, SIZE = 3000 };
+    static char memory[COUNT][SIZE];
+    const bool kernels = begin();
+    synced_mem *mems[COUNT];
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    for (unsigned i = 0; i < COUNT; i++) {
+        mems[i] = make_on(SIZE, 0);
+        OK(synced_mem_set_cpu_data(mems[i], memory[i]));
+        given(synced_mem_gpu_data_on(mems[i], stream)); /* has memory */
+        host_fill(synced_mem_mutable_cpu_data(mems[i]), SIZE, i);
+    }
+    const uint64_t before = by_kernel();
+    OK(synced_mem_async_gpu_push_n(mems, COUNT, stream));
+    ck_assert_uint_eq(by_kernel() - before, kernels ? COUNT : 0);
+    memset(memory, 0xee, sizeof memory); /* has been read */
+    for (unsigned i = 0; i < COUNT; i++)
+        ck_assert(device_is(synced_mem_gpu_data(mems[i]), SIZE, i));
+    release_all(mems, COUNT);
+    close_stream(stream);
+}
+END_TEST
+
 /* The setting. 0 means never, and one block serves as well. */
 START_TEST(number_of_blocks)
 {
@@ -322,7 +347,7 @@ Suite *suite(void)
     add_gpu_loop_test(kernels, all_go_by_kernel, 0, 2 * ACTS);
     add_gpu_loop_test(kernels, accesses_go_by_engine, 0, 2);
     add_gpu_loop_test(kernels, others_go_by_engine, 0, 2);
-    add_gpu_tests(kernels, parts_go_by_kernel, neighbours_become_one_copy, number_of_blocks, from_sixteen_copies_on,
-                  the_model);
+    add_gpu_tests(kernels, pageable_memory_goes_by_kernel, parts_go_by_kernel, neighbours_become_one_copy,
+                  number_of_blocks, from_sixteen_copies_on, the_model);
     return all;
 }
