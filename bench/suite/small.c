@@ -179,7 +179,7 @@ static void measure_case(const struct table *table, enum direction direction, co
                                         : direction == UP_PAGEABLE ? copy_each_pageable
                                                                    : copy_in_batch}};
     const bool small = suite.quick || suite.emulated;
-    struct small on = {.direction = direction, .size = one->size, .count = small && one->count > 40 ? 40 : one->count};
+    struct small on = {.direction = direction, .size = one->size, .count = small && one->count > 64 ? 40 : one->count};
     struct summary results[3];
     char name[64];
     (void)snprintf(name, sizeof name, "%zu x %s", on.count, size_name(on.size));

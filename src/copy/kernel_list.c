@@ -1,4 +1,4 @@
-/* The copies of a batch that a kernel makes. */
+/* Copies and fills that a kernel makes. */
 #include "copy/kernel_list.h"
 
 #include "base/stats.h"
@@ -18,62 +18,74 @@ void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *s
         sm_kernel_start_look(stream->device);
 }
 
-/* Gives the list's memory back behind the kernel. */
-static void give_memory(struct sm_bounce *memory, struct sm_stream *stream)
+/* Gives the buffer back behind the kernel. */
+static void give_buffer(struct sm_bounce *buffer, struct sm_stream *stream)
 {
     struct sm_fence *fence = NULL;
     if (sm_stream_record(stream, &fence) != SYNCED_MEM_OK) {
         const synced_mem_status waited = sm_device_stream_sync(stream->device, stream->handle);
         if (waited != SYNCED_MEM_OK && waited != SYNCED_MEM_ERR_DEVICE_LOST) {
-            sm_bounce_lose(memory);
+            sm_bounce_lose(buffer);
             return;
         }
     }
-    sm_bounce_give(memory, fence);
+    sm_bounce_give(buffer, fence);
     sm_fence_drop(fence);
 }
 
-/* Queues a kernel. Returns whether it is queued. */
-static bool launch_kernel(const struct sm_list_entry *entries, size_t count, unsigned blocks, struct sm_stream *stream)
+/* Queues a kernel. value: -1 for copies. Returns whether it is queued. Every kernel has a buffer, also if it needs no
+ * memory for its entries: shutdown waits for all buffers, and so for all kernels, before it unloads their code. */
+static bool launch_kernel(const struct sm_list_entry *entries, size_t count, int value, unsigned blocks,
+                          struct sm_stream *stream)
 {
     struct sm_list_job job;
-    struct sm_bounce *memory = NULL;
+    const bool is_few = count <= SM_FEW_ENTRIES;
+    struct sm_bounce *const buffer = sm_bounce_take(stream->device, entries, (is_few ? 1 : count) * sizeof *entries);
+    if (!buffer)
+        return false;
     job.count = (unsigned)count;
-    job.value = -1;
-    job.list = NULL;
-    if (count <= SM_FEW_ENTRIES) {
+    job.value = value;
+    job.list = is_few ? NULL : sm_bounce_data(buffer);
+    if (is_few)
         memcpy(job.few, entries, count * sizeof *entries);
-    } else {
-        memory = sm_bounce_take(stream->device, entries, count * sizeof *entries);
-        if (!memory)
-            return false;
-        job.list = sm_bounce_data(memory);
-    }
     job.started = sm_kernel_start_begin(stream);
     const bool queued = sm_device_run_list(stream->device, &job, blocks, stream->handle) == SYNCED_MEM_OK;
     if (job.started)
         sm_kernel_start_end(stream->device, queued);
-    if (memory && queued)
-        give_memory(memory, stream);
-    else if (memory)
-        sm_bounce_give(memory, NULL);
+    if (queued)
+        give_buffer(buffer, stream);
+    else
+        sm_bounce_give(buffer, NULL);
+    return queued;
+}
+
+/* Returns how many entries are queued. */
+static size_t launch_kernels(const struct sm_kernel_list *list, int value, unsigned blocks, struct sm_stream *stream)
+{
+    const struct sm_detail first = sm_detail_get();
+    size_t queued = 0;
+    bool goes_on = blocks > 0;
+    while (goes_on && queued < list->count) {
+        const size_t left = list->count - queued;
+        const size_t some = left < MOST_ENTRIES ? left : MOST_ENTRIES;
+        goes_on = launch_kernel(list->entries + queued, some, value, blocks, stream);
+        queued += goes_on ? some : 0;
+    }
+    sm_detail_set(&first);
+    sm_count_up(SM_COUNT_kernel_copies, queued);
     return queued;
 }
 
 size_t sm_kernel_list_send(const struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream)
 {
-    const unsigned blocks =
-        list->count > 0 ? sm_kernel_way_blocks(stream->device, direction, list->count, list->bytes) : 0;
-    size_t queued = 0;
-    if (blocks == 0)
+    if (list->count == 0)
         return 0;
-    const struct sm_detail first = sm_detail_get();
-    for (size_t some = 1; some > 0 && queued < list->count; queued += some) {
-        some = list->count - queued < MOST_ENTRIES ? list->count - queued : MOST_ENTRIES;
-        if (!launch_kernel(list->entries + queued, some, blocks, stream))
-            some = 0;
-    }
-    sm_detail_set(&first);
-    sm_count_up(SM_COUNT_kernel_copies, queued);
-    return queued;
+    return launch_kernels(list, -1, sm_kernel_way_blocks(stream->device, direction, list->count, list->bytes), stream);
+}
+
+size_t sm_kernel_list_fill(const struct sm_kernel_list *list, unsigned char value, struct sm_stream *stream)
+{
+    if (!sm_kernel_way_is_open(stream->device, list->count))
+        return 0;
+    return launch_kernels(list, value, sm_kernel_way_blocks(stream->device, SM_D2D, list->count, list->bytes), stream);
 }

@@ -178,6 +178,40 @@ START_TEST(accesses_go_by_engine)
 }
 END_TEST
 
+/* The parts without contents become zeros, by one launch, while the others are moved by engines. */
+START_TEST(zeros_by_kernel)
+{
+    enum { PART = 700 };
+    const bool kernels = begin();
+    const size_t count = many();
+    synced_mem *const root = make_on(PART * count, 0);
+    synced_mem **const views = calloc(count, sizeof *views);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    unsigned char zeros[PART] = {0};
+    for (size_t i = 0; i < count; i++) {
+        OK(synced_mem_view(&views[i], root, PART * i, PART, NULL));
+        if (i % 2 == 1)
+            write_mem(views[i], false, 7, stream);
+    }
+    const uint64_t before = by_kernel();
+    const unsigned fills = gpu_calls("cudaMemsetAsync");
+    given(_i ? synced_mem_gpu_data_on(root, stream) : synced_mem_gpu_data(root));
+    ck_assert_uint_eq(by_kernel() - before, kernels ? count / 2 : 0);
+    if (kernels)
+        ck_assert_uint_eq(gpu_calls("cudaMemsetAsync"), fills);
+    gpu_sync_device(0);
+    for (size_t i = 0; i < count; i++) {
+        unsigned char found[PART];
+        gpu_read(found, given(synced_mem_gpu_data(views[i])), PART);
+        ck_assert(i % 2 == 1 ? pattern_is(found, PART, 7) : memcmp(found, zeros, PART) == 0);
+    }
+    release_all(views, count);
+    OK(synced_mem_release(root));
+    free(views);
+    close_stream(stream);
+}
+END_TEST
+
 /* Neighbours in memory become one copy, which an engine makes once it is large. */
 START_TEST(neighbours_become_one_copy)
 {
@@ -346,6 +380,7 @@ Suite *suite(void)
     TCase *const kernels = add_case(all, "kernels");
     add_gpu_loop_test(kernels, all_go_by_kernel, 0, 2 * ACTS);
     add_gpu_loop_test(kernels, accesses_go_by_engine, 0, 2);
+    add_gpu_loop_test(kernels, zeros_by_kernel, 0, 2);
     add_gpu_loop_test(kernels, others_go_by_engine, 0, 2);
     add_gpu_tests(kernels, pageable_memory_goes_by_kernel, parts_go_by_kernel, neighbours_become_one_copy,
                   number_of_blocks, from_sixteen_copies_on, the_model);

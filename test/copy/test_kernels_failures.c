@@ -121,7 +121,50 @@ static size_t take_page_locked_memory(synced_mem **taken, size_t room)
     return count;
 }
 
-/* The list of many entries needs page-locked memory. Without, engines copy; few entries need none. */
+/* The calls that fail one after the other; the access then fails, and succeeds when it is made again. */
+START_TEST(zeros_are_refused)
+{
+    enum { PARTS = 20, PART = 100 };
+    static const struct {
+        const char *calls[2];
+        synced_mem_status status;
+    } rows[] = {{{"cudaLaunchKernelExC", NULL}, SYNCED_MEM_OK},
+                {{"cudaLaunchKernelExC", "cudaMemsetAsync"}, SYNCED_MEM_ERR_CUDA},
+                {{"cudaEventRecord", "cudaStreamSynchronize"}, SYNCED_MEM_ERR_CUDA}};
+    synced_mem *views[PARTS];
+    unsigned char found[PART];
+    begin();
+    sm_kernel_way_set_least(1000); /* no kernel is watched before */
+    synced_mem *const root = make_on(PARTS * PART, 0);
+    for (size_t i = 0; i < PARTS; i++)
+        OK(synced_mem_view(&views[i], root, PART * i, PART, NULL));
+    for (size_t i = 0; i < PARTS; i += 2)
+        given(synced_mem_overwrite_gpu_data_on(views[i], stream));
+    use_kernels(1);
+    for (int i = 0; i < 2 && rows[_i].calls[i]; i++)
+        emu_fail(rows[_i].calls[i], _i == 2 && i == 0 ? 3 : 1, cudaErrorUnknown, false);
+    const synced_mem_status status = status_of(synced_mem_gpu_data_on(root, stream));
+    ck_assert_int_eq(status, rows[_i].status);
+    emu_fail_clear();
+    if (_i < 2) {
+        given(synced_mem_gpu_data_on(root, stream));
+        gpu_sync_device(0);
+        for (size_t i = 1; i < PARTS; i += 2) {
+            gpu_read(found, given(synced_mem_gpu_data(views[i])), PART);
+            for (size_t j = 0; j < PART; j++)
+                ck_assert_uint_eq(found[j], 0);
+        }
+    } else {
+        FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data_on(root, stream)); /* nobody knows when the fills end */
+        gpu_stream_sync(stream);
+    }
+    release_all(views, PARTS);
+    OK(synced_mem_release(root));
+    end();
+}
+END_TEST
+
+/* A kernel needs page-locked memory. Without, engines copy. */
 START_TEST(list_memory_is_refused)
 {
     static synced_mem *taken[10000];
@@ -129,9 +172,9 @@ START_TEST(list_memory_is_refused)
     write_all(1);
     const size_t count = take_page_locked_memory(taken, sizeof taken / sizeof taken[0]);
     ck_assert_uint_eq(push_and_check(COUNT, 1), 0);
-    write_all(2);
-    ck_assert_uint_eq(push_and_check(SM_FEW_ENTRIES, 2), SM_FEW_ENTRIES);
     OK(synced_mem_host_pool_set_limit(0));
+    write_all(2);
+    ck_assert_uint_eq(push_and_check(COUNT, 2), COUNT);
     release_all(taken, count);
     end();
 }
@@ -164,6 +207,25 @@ START_TEST(no_event_and_no_wait)
     gpu_stream_sync(stream);
     end();
     OK(synced_mem_shutdown());
+}
+END_TEST
+
+/* Copies on the device leave no host memory whose release waits for the kernel. The end of the test unloads it. */
+START_TEST(released_behind_the_kernel)
+{
+    synced_mem *others[COUNT];
+    begin();
+    write_all(1);
+    OK(push(COUNT));
+    for (int i = 0; i < COUNT; i++)
+        others[i] = make_on(SIZE, 0);
+    gpu_stream_sync(stream);
+    OK(synced_mem_async_gpu_copy_n(others, mems, _i ? COUNT : 10, stream));
+    release_all(others, COUNT);
+    release_all(mems, COUNT);
+    OK(synced_mem_forget_stream(stream));
+    OK(synced_mem_shutdown());
+    gpu_stream_destroy(stream);
 }
 END_TEST
 
@@ -305,6 +367,9 @@ Suite *suite(void)
     add_tests(kernels, launch_is_refused_on_the_legacy_stream, list_memory_is_refused, a_late_kernel_closes_the_way,
               a_kernel_behind_work_is_not_late, captures, a_trace, more_entries_than_one_list);
     tcase_add_loop_test(kernels, an_event_is_refused, 0, 3);
+    tcase_add_loop_test(kernels, released_behind_the_kernel, 0, 2);
+    tcase_add_loop_test(kernels, zeros_are_refused, 0, 2);
+    tcase_add_loop_test(left, zeros_are_refused, 2, 3);
     tcase_add_loop_test(left, device_is_lost, 0, 2);
     add_tests(left, no_event_and_no_wait);
     return all;
