@@ -8,7 +8,7 @@
 /* The most targets that one target is compared with. */
 enum { MOST_COMPARED = 64 };
 
-void sm_batch_begin(struct sm_batch *batch, const struct sm_stream *stream)
+void sm_batch_open(struct sm_batch *batch, const struct sm_stream *stream)
 {
     const size_t room = sm_trace_on() ? 0 : batch->room;
     batch->is_open = room > 0 && batch->direction != SM_D2D && sm_device_has_batches(stream->handle);
@@ -104,44 +104,58 @@ static synced_mem_status queue_one(const struct sm_list_entry *copy, enum sm_dir
     return queue[direction](stream->device, copy->to, copy->from, copy->bytes, stream->handle);
 }
 
-/* Queues the listed copies by kernels. What they do not make joins the copies by engines, or is queued alone. */
-static synced_mem_status queue_list(struct sm_batch *batch, struct sm_stream *stream)
+static void count_transfers(const struct sm_batch *batch, size_t count, uint64_t bytes)
 {
-    const struct sm_kernel_list *const list = &batch->list;
     const bool up = batch->direction == SM_H2D;
+    if (batch->direction == SM_D2D)
+        return;
+    sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, count);
+    sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, bytes);
+}
+
+/* What no kernel makes joins the copies by engines, or is queued alone. */
+synced_mem_status sm_batch_send_list(struct sm_batch *batch, struct sm_stream *stream)
+{
+    struct sm_kernel_list *const list = &batch->list;
+    const bool up = batch->direction == SM_H2D;
+    const size_t joined_before = batch->count;
+    uint64_t bytes = list->bytes;
+    if (list->count == 0)
+        return SYNCED_MEM_OK;
     for (size_t i = sm_kernel_list_send(list, batch->direction, stream); i < list->count; i++) {
         const struct sm_list_entry *const copy = &list->entries[i];
-        if (sm_batch_takes(batch, up ? copy->from : copy->to, copy->bytes, true))
-            sm_batch_add(batch, copy->to, copy->from, copy->bytes);
-        else
+        if (!sm_batch_takes(batch, up ? copy->from : copy->to, copy->bytes, true)) {
             SM_TRY(queue_one(copy, batch->direction, stream));
+            continue;
+        }
+        sm_batch_add(batch, copy->to, copy->from, copy->bytes);
+        bytes -= copy->bytes;
     }
+    count_transfers(batch, list->count - (batch->count - joined_before), bytes);
+    list->count = 0;
+    list->bytes = 0;
+    batch->memory = NULL;
     return SYNCED_MEM_OK;
 }
 
-static uint64_t count_bytes(const struct sm_batch *batch)
+static synced_mem_status send_to_engines(struct sm_batch *batch, const struct sm_stream *stream)
 {
-    uint64_t bytes = batch->list.bytes;
+    uint64_t bytes = 0;
+    if (batch->count == 0)
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_device_copy_batch(stream->device, batch->to, batch->from, batch->sizes, batch->count,
+                                batch->direction == SM_H2D, stream->handle));
     for (size_t i = 0; i < batch->count; i++)
         bytes += batch->sizes[i];
-    return bytes;
+    count_transfers(batch, batch->count, bytes);
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_batch_send(struct sm_batch *batch, struct sm_stream *stream)
 {
-    const size_t count = sm_batch_count(batch);
-    const bool up = batch->direction == SM_H2D;
-    if (count == 0)
-        return SYNCED_MEM_OK;
-    const uint64_t bytes = count_bytes(batch);
-    synced_mem_status status = queue_list(batch, stream);
-    if (status == SYNCED_MEM_OK && batch->count > 0)
-        status = sm_device_copy_batch(stream->device, batch->to, batch->from, batch->sizes, batch->count, up,
-                                      stream->handle);
-    if (status == SYNCED_MEM_OK && batch->direction != SM_D2D) {
-        sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, count);
-        sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, bytes);
-    }
+    synced_mem_status status = sm_batch_send_list(batch, stream);
+    if (status == SYNCED_MEM_OK)
+        status = send_to_engines(batch, stream);
     sm_batch_empty(batch);
     return status;
 }

@@ -60,13 +60,22 @@ struct sm_batch {
 
 /* Prepares the batch to collect copies for the stream. It collects none for engines if the runtime has no batches on the
  * stream or copies stay on the device, and none at all while a trace runs, since the copies of a batch have no times. */
-void sm_batch_begin(struct sm_batch *batch, const struct sm_stream *stream);
+void sm_batch_open(struct sm_batch *batch, const struct sm_stream *stream);
+
+static inline void sm_batch_begin(struct sm_batch *batch, const struct sm_stream *stream)
+{
+    if (batch->room > 0)
+        sm_batch_open(batch, stream);
+}
 
 /* Returns whether the batch can collect a copy of these bytes for engines. pinned: the host's memory is page-locked. */
 static inline bool sm_batch_takes(const struct sm_batch *batch, const void *host, size_t size, bool pinned)
 {
     return batch->is_open && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D);
 }
+
+/* Queues the listed copies, and counts them as transfers. Does not block. Errors: as sm_batch_send(). */
+synced_mem_status sm_batch_send_list(struct sm_batch *batch, struct sm_stream *stream);
 
 /* Queues the collected copies, and counts them as transfers. Listed ones that no kernel makes go by engine. Does not
  * block. On failure any of them may be queued, and none is counted as a transfer. */
@@ -106,6 +115,8 @@ static inline synced_mem_status sm_batch_collect(struct sm_batch *batch, struct 
     const uintptr_t end = begin + copy.size;
     if (sm_batch_count(batch) == batch->room || copy.of_user || !sm_batch_is_apart(batch, true, begin, end))
         SM_TRY(sm_batch_make_way(batch, stream, copy));
+    if (batch->list.count == SM_KERNEL_AT_ONCE)
+        SM_TRY(sm_batch_send_list(batch, stream));
     if (range->high == 0 || begin < range->low)
         range->low = begin;
     if (end > range->high)

@@ -9,6 +9,9 @@
 #include "device/copy_list.h"
 #include "stream/stream.h"
 
+/* A call lists its next copies while a kernel makes so many. */
+enum { SM_KERNEL_AT_ONCE = 2048 };
+
 struct sm_kernel_list {
     struct sm_list_entry *entries; /* the caller provides them */
     size_t count;

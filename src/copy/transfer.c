@@ -84,9 +84,11 @@ static bool can_be_listed(const struct sm_transfer *transfer, int device)
 static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
-    const bool listed = transfer->batch && can_be_listed(transfer, stream->device);
-    if (listed || (transfer->batch && !transfer->bounce &&
-                   sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
+    if (!transfer->batch)
+        return queue_single_transfer(transfer, stream);
+    const bool listed = can_be_listed(transfer, stream->device);
+    if (listed ||
+        (!transfer->bounce && sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
         return sm_batch_collect(transfer->batch, stream,
                                 (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
                                                        .from = get_source(transfer),

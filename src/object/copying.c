@@ -331,7 +331,7 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
     lay_out(&call, &one, 1);
     call.transfers.batch.direction = SM_D2D;
     call.transfers.batch.is_async = true;
-    call.common.batch = &call.transfers.batch;
+    call.common.batch = count > 1 ? &call.transfers.batch : NULL;
     struct given_pair *const pairs = count > 1 ? calloc(count, sizeof *pairs) : NULL;
     if (count > 1 && !pairs)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", count);

@@ -14,7 +14,7 @@ enum act { PUSH, PULL, COPY, ACTS };
 
 static size_t many(void)
 {
-    return gpu_is_emulated() ? 1000 : 10000;
+    return gpu_is_emulated() ? 3000 : 10000;
 }
 
 /* Odd sizes, of at most 9 KB. */
