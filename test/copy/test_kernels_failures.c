@@ -1,4 +1,5 @@
 /* Tests the way by kernel when the kernel, its list or its device fails, and when it starts late. */
+#include "failing_calloc.h"
 #include "failing_calls.h"
 #include "fixture.h"
 #include "kernels.h"
@@ -7,9 +8,29 @@
 #include "copy/kernel_start.h"
 #include "copy/kernel_way.h"
 #include "device/device.h"
+#include "memory/pinned/host_pool.h"
+#include "system/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* The linker puts the wrappers in place of the library's functions (--wrap). */
+static bool has_no_thread;
+static size_t refused_bytes; /* of page-locked memory; 0: none are refused */
+
+bool __real_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argument);
+bool __wrap_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argument);
+bool __wrap_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argument)
+{
+    return !has_no_thread && __real_sm_thread_start(thread, run, argument);
+}
+
+synced_mem_status __real_sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out);
+synced_mem_status __wrap_sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out);
+synced_mem_status __wrap_sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out)
+{
+    return size == refused_bytes ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : __real_sm_host_pool_alloc(device, size, out);
+}
 
 /* More than a kernel's parameter has room for. */
 enum { COUNT = SM_FEW_ENTRIES + 20, SIZE = 500 };
@@ -176,6 +197,104 @@ START_TEST(list_memory_is_refused)
     write_all(2);
     ck_assert_uint_eq(push_and_check(COUNT, 2), COUNT);
     release_all(taken, count);
+    end();
+}
+END_TEST
+
+/* Without a thread engines copy, and the next call tries again. */
+START_TEST(no_thread_loads)
+{
+    OK(sm_device_resolve(0, &(int){0}));
+    has_no_thread = true;
+    use_kernels(1);
+    ck_assert_uint_eq(sm_device_list_processors(0), 0);
+    has_no_thread = false;
+    begin();
+    write_all(1);
+    ck_assert_uint_eq(push_and_check(COUNT, 1), COUNT);
+    end();
+}
+END_TEST
+
+/* A kernel for whose word there is no memory is not watched. */
+START_TEST(no_word)
+{
+    enum { WORD_BYTES = 64 };
+    begin();
+    write_all(1);
+    refused_bytes = WORD_BYTES;
+    ck_assert_uint_eq(push_and_check(COUNT, 1), COUNT);
+    refused_bytes = 0;
+    end();
+}
+END_TEST
+
+/* Each allocation for the zeros of several parts fails once. */
+START_TEST(no_memory_for_zeros)
+{
+    enum { PARTS = 20, PART = 100 };
+    synced_mem *views[PARTS];
+    begin();
+    struct failing failing = each_calloc();
+    while (next_failure(&failing)) {
+        synced_mem *const root = make_on(PARTS * PART, 0);
+        for (size_t i = 0; i < PARTS; i++)
+            OK(synced_mem_view(&views[i], root, PART * i, PART, NULL));
+        for (size_t i = 0; i < PARTS; i += 2)
+            given(synced_mem_overwrite_gpu_data_on(views[i], stream));
+        begin_failing(&failing);
+        const synced_mem_status status = status_of(synced_mem_gpu_data_on(root, stream));
+        ck_assert_int_eq(status, end_failing(&failing) ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK);
+        given(synced_mem_gpu_data_on(root, stream));
+        release_all(views, PARTS);
+        OK(synced_mem_release(root));
+    }
+    ck_assert_uint_gt(failing.nth, 2);
+    end();
+}
+END_TEST
+
+static unsigned count_calls;
+
+static void add_calls(const char *call, unsigned count, void *user)
+{
+    (void)call, (void)user;
+    count_calls += count;
+}
+
+static unsigned all_calls(void)
+{
+    count_calls = 0;
+    emu_each_call(add_calls, NULL);
+    return count_calls;
+}
+
+/* The calls of the runtime grow with the number of kernels, each of which makes SM_KERNEL_AT_ONCE copies. */
+START_TEST(calls_grow_with_kernels)
+{
+    enum { MANY = 10000, OF_A_KERNEL = 12 };
+    synced_mem **const all = calloc(MANY, sizeof(synced_mem *));
+    unsigned calls[2];
+    begin();
+    for (int i = 0; i < MANY; i++) {
+        all[i] = make_on(16, 0);
+        host_fill(synced_mem_overwrite_cpu_data(all[i]), 16, (unsigned)i);
+    }
+    OK(synced_mem_async_gpu_push_n(all, MANY, stream)); /* obtains memory */
+    for (int many = 0; many < 2; many++) {
+        const size_t count = many ? MANY : 100;
+        for (size_t i = 0; i < count; i++)
+            host_fill(synced_mem_overwrite_cpu_data(all[i]), 16, (unsigned)i + 1);
+        const unsigned before = all_calls();
+        OK(synced_mem_async_gpu_push_n(all, count, stream));
+        calls[many] = all_calls() - before;
+    }
+    ck_assert_uint_le(calls[0], OF_A_KERNEL);
+    ck_assert_uint_le(calls[1], OF_A_KERNEL * (1 + MANY / SM_KERNEL_AT_ONCE));
+    for (int i = 0; i < MANY; i += 99)
+        ck_assert(device_is(synced_mem_gpu_data(all[i]), 16, (unsigned)i + 1));
+    release_all(all, MANY);
+    free(all);
     end();
 }
 END_TEST
@@ -366,6 +485,7 @@ Suite *suite(void)
     tcase_add_loop_test(kernels, copies_on_the_device_are_refused, 0, 2);
     add_tests(kernels, launch_is_refused_on_the_legacy_stream, list_memory_is_refused, a_late_kernel_closes_the_way,
               a_kernel_behind_work_is_not_late, captures, a_trace, more_entries_than_one_list);
+    add_tests(kernels, no_thread_loads, no_word, no_memory_for_zeros, calls_grow_with_kernels);
     tcase_add_loop_test(kernels, an_event_is_refused, 0, 3);
     tcase_add_loop_test(kernels, released_behind_the_kernel, 0, 2);
     tcase_add_loop_test(kernels, zeros_are_refused, 0, 2);
