@@ -85,8 +85,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *stag
  * Details: docs/guide/pools.md.
  */
 
-/** Sets how many thread blocks such a kernel has at most; 0: there are no kernels; -1 (the default): the library chooses
- * by the device and the copies, about an eighth of the multiprocessors. The environment variable
+/** Sets how many thread blocks such a kernel has, fewer for few copies; 0: there are no kernels; -1 (the default): the
+ * library chooses by the device and the copies, about an eighth of the multiprocessors. The environment variable
  * SYNCED_MEM_KERNEL_BLOCKS sets the initial value.
  * Errors: ERR_INVALID_ARGUMENT (below -1 or above 1024). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_kernel_blocks(int blocks);

@@ -1,6 +1,7 @@
 /* The public functions that set values for the whole process. */
 #include "memory/allocator.h"
 #include "api/argument.h"
+#include "api/environment.h"
 #include "object/reclaim.h"
 #include "base/status.h"
 #include "copy/kernel_way.h"
@@ -36,6 +37,7 @@ synced_mem_status synced_mem_set_kernel_blocks(int blocks)
         return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "a kernel has %d to %d blocks, not %d",
                                  SM_BLOCKS_BY_DEVICE, SM_MOST_BLOCKS, blocks),
                          __func__, NULL);
+    sm_read_environment(); /* which would change the setting later */
     sm_kernel_way_set(blocks);
     return SYNCED_MEM_OK;
 }

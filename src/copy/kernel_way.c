@@ -52,19 +52,18 @@ static unsigned choose_blocks(unsigned processors, size_t copies, uint64_t bytes
 {
     const uint64_t times = FULL * copies / (bytes + 1);
     const uint64_t base = processors / PART + (processors < PART);
-    const uint64_t wanted = base * (times < 1 ? 1 : times > MOST_TIMES ? MOST_TIMES : times);
-    const uint64_t useful = (copies + WARPS - 1) / WARPS;
-    return (unsigned)(wanted < useful ? wanted : useful);
+    return (unsigned)(base * (times < 1 ? 1 : times > MOST_TIMES ? MOST_TIMES : times));
 }
 
 unsigned sm_kernel_way_blocks(int device, enum sm_direction direction, size_t copies, uint64_t bytes)
 {
-    const int most = sm_kernel_way_get();
+    const int most = sm_kernel_way_get(); /* or SM_BLOCKS_BY_DEVICE */
     const bool forced = atomic_load_explicit(&least_set, memory_order_relaxed) > 0;
     if (copies < get_least() || most == 0 || (!forced && !is_faster(&costs[direction], copies, bytes)))
         return 0;
-    const unsigned blocks = choose_blocks(sm_device_list_processors(device), copies, bytes);
-    return most > 0 && blocks > (unsigned)most ? (unsigned)most : blocks;
+    const unsigned blocks = most > 0 ? (unsigned)most : choose_blocks(sm_device_list_processors(device), copies, bytes);
+    const size_t useful = (copies + WARPS - 1) / WARPS;
+    return blocks < useful ? blocks : (unsigned)useful;
 }
 
 void sm_kernel_way_close(int device)

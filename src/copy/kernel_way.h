@@ -16,7 +16,7 @@
 /* A larger copy goes by engine: one warp of the kernel would make it. */
 enum { SM_KERNEL_MOST_BYTES = 64 << 10 };
 
-/* The blocks of each kernel: SM_BLOCKS_BY_DEVICE, or at most so many; 0: no kernels. */
+/* The blocks of each kernel: SM_BLOCKS_BY_DEVICE, or so many, if there are copies for each warp; 0: no kernels. */
 enum { SM_BLOCKS_BY_DEVICE = -1, SM_MOST_BLOCKS = 1024 };
 
 /* Returns whether a kernel may make copies of a call that has so many. The first question for a device makes a thread

@@ -371,6 +371,8 @@ START_TEST(the_model)
     ck_assert_uint_ge(sm_kernel_way_blocks(0, SM_H2D, 64, 64ull << 12), 1);
     sm_kernel_way_set(3);
     ck_assert_uint_eq(sm_kernel_way_blocks(0, SM_H2D, 10000, 10000ull << 6), 3);
+    sm_kernel_way_set(1000);
+    ck_assert_uint_eq(sm_kernel_way_blocks(0, SM_H2D, 64, 64ull << 12), 4);
 }
 END_TEST
 

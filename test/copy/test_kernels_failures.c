@@ -204,6 +204,23 @@ START_TEST(list_memory_is_refused)
 }
 END_TEST
 
+/* The first object reads the environment. What is no number of blocks changes nothing. */
+START_TEST(environment)
+{
+    enum { BEFORE = 5 };
+    static const struct {
+        const char *text;
+        int blocks;
+    } rows[] = {{"0", 0},       {"7", 7},     {"-1", -1},     {"1024", 1024},  {"1025", BEFORE},
+                {"-2", BEFORE}, {"", BEFORE}, {"7x", BEFORE}, {"many", BEFORE}};
+    sm_kernel_way_set(BEFORE);
+    ck_assert_int_eq(setenv("SYNCED_MEM_KERNEL_BLOCKS", rows[_i].text, 1), 0);
+    synced_mem *const mem = make(SIZE);
+    ck_assert_int_eq(sm_kernel_way_get(), rows[_i].blocks);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 /* Without a thread engines copy, and the next call tries again. */
 START_TEST(no_thread_loads)
 {
@@ -488,6 +505,7 @@ Suite *suite(void)
     tcase_add_loop_test(kernels, copies_on_the_device_are_refused, 0, 2);
     add_tests(kernels, launch_is_refused_on_the_legacy_stream, list_memory_is_refused, a_late_kernel_closes_the_way,
               a_kernel_behind_work_is_not_late, captures, a_trace, more_entries_than_one_list);
+    tcase_add_loop_test(kernels, environment, 0, 9);
     add_tests(kernels, no_thread_loads, no_word, no_memory_for_zeros, calls_grow_with_kernels);
     tcase_add_loop_test(kernels, an_event_is_refused, 0, 3);
     tcase_add_loop_test(kernels, released_behind_the_kernel, 0, 2);
