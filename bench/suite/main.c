@@ -70,6 +70,7 @@ static const struct part {
     {"parts", measure_many_views},
     {"parts", measure_view_memory},
     {"parts", measure_changed_parts},
+    {"parts", measure_small_fills},
     {"parts", measure_reads_beside_kernels},
     {"allocation", measure_first_allocations},
     {"allocation", measure_reused_allocations},

@@ -1,4 +1,4 @@
-/* Many small copies in one call, which a kernel of the library makes. */
+/* Many small copies or fills in one call, which a kernel of the library makes. */
 #include "bare.h"
 #include "object.h"
 #include "report.h"
@@ -235,4 +235,98 @@ void measure_small_copies(void)
     static const struct case_of one = {10000, 4 * KIB, 20, 0};
     report_table(&table);
     measure_case(&table, ACROSS, &one);
+}
+
+/* ---- Fills ---- */
+
+/* Every second part of the object has no contents. */
+struct parts {
+    size_t size; /* of a part */
+    size_t count;
+    synced_mem *root;
+    synced_mem **views; /* 2 * count */
+    char *device;
+    synced_mem_stream stream;
+};
+
+static double zero_parts(void *state)
+{
+    const struct parts *const on = state;
+    for (size_t i = 0; i < on->count; i++)
+        must_work(synced_mem_clear(on->views[2 * i]) == SYNCED_MEM_OK);
+    bare_wait(on->stream);
+    const double begin = seconds_now();
+    must_work(synced_mem_gpu_data_on(on->root, on->stream) != NULL);
+    bare_wait(on->stream);
+    return seconds_now() - begin;
+}
+
+static double fill_at_once(void *state)
+{
+    const struct parts *const on = state;
+    const double begin = seconds_now();
+    bare_queue_fill(on->device, 0, on->size * on->count, on->stream);
+    bare_wait(on->stream);
+    return seconds_now() - begin;
+}
+
+static double fill_in_loop(void *state)
+{
+    const struct parts *const on = state;
+    const double begin = seconds_now();
+    for (size_t i = 0; i < on->count; i++)
+        bare_queue_fill(on->device + 2 * i * on->size, 0, on->size, on->stream);
+    bare_wait(on->stream);
+    return seconds_now() - begin;
+}
+
+static void make_parts(struct parts *on)
+{
+    const size_t bytes = 2 * on->size * on->count;
+    on->stream = bare_stream_create();
+    on->device = bare_device_alloc(bytes);
+    on->root = make_object(bytes);
+    on->views = array_of(2 * on->count, sizeof *on->views);
+    void *const data = synced_mem_overwrite_gpu_data_on(on->root, on->stream);
+    must_work(data != NULL);
+    bare_queue_fill(data, 1, bytes, on->stream);
+    for (size_t i = 0; i < 2 * on->count; i++)
+        must_work(synced_mem_view(&on->views[i], on->root, i * on->size, on->size, NULL) == SYNCED_MEM_OK);
+    (void)sm_device_list_processors(synced_mem_device(on->root));
+    sm_device_await_lists();
+}
+
+static void free_parts(const struct parts *on)
+{
+    for (size_t i = 0; i < 2 * on->count; i++)
+        release_object(on->views[i]);
+    release_object(on->root);
+    must_work(synced_mem_forget_stream(on->stream) == SYNCED_MEM_OK);
+    bare_stream_destroy(on->stream);
+    bare_device_free(on->device);
+    free(on->views);
+}
+
+void measure_small_fills(void)
+{
+    static const struct table table = {"parts",
+                                       "zeros",
+                                       "Access to an object in which many parts have no contents, and the wait",
+                                       UNIT_US,
+                                       "one cudaMemsetAsync of as many bytes, and one wait",
+                                       "as many cudaMemsetAsync, and one wait"};
+    static const struct way ways[] = {{"zeros", zero_parts}, {"at once", fill_at_once}, {"loop", fill_in_loop}};
+    struct parts on = {.size = 4 * KIB, .count = suite.quick || suite.emulated ? 40 : 10000};
+    struct summary results[3];
+    char name[64];
+    (void)snprintf(name, sizeof name, "%zu x %s", on.count, size_name(on.size));
+    struct row row = row_of(&table, name, (double)on.count);
+    row_target(&row, FASTER, AT_LEAST, 20);
+    report_table(&table);
+    if (!row_can_run(&row, true, 2 * on.size * on.count))
+        return;
+    make_parts(&on);
+    compare(ways, 3, &on, results);
+    report_times(&row, results, 0);
+    free_parts(&on);
 }

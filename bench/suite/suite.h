@@ -36,6 +36,7 @@ void measure_groups(void);
 void measure_batches(void);
 void measure_small_transfers(void);
 void measure_small_copies(void);
+void measure_small_fills(void);
 void measure_pageable_transfers(void);
 void measure_pageable_on_stream(void);
 void measure_pageable_both(void);

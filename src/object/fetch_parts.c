@@ -145,8 +145,22 @@ static synced_mem_status fill_device_parts(const struct synced_mem *mem, enum sm
     return status;
 }
 
-/* Fills the pieces that have no contents, with one event for all. Without a stream, a piece's fill may come after a
- * caller's work on another. */
+/* Picks the internal stream for all: one behind a caller's work if any of the fills may come after that. */
+static synced_mem_status find_zeros_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream **stream)
+{
+    int device;
+    struct sm_stream *ahead;
+    SM_TRY(sm_device_resolve(sm_device(sm_owner(mem)), &device));
+    SM_TRY(sm_internal_stream(device, SM_INTERNAL_ALLOC, &ahead));
+    *stream = ahead;
+    for (const struct sm_record *each = sm_first_record(mem); each && *stream == ahead;
+         each = sm_next_record(mem, each))
+        if (is_zeroed_on_device(each, mode))
+            SM_TRY(sm_fetch_stream(each, SM_GPU, SM_ZERO, false, stream));
+    return SYNCED_MEM_OK;
+}
+
+/* Fills the pieces that have no contents, with one event for all. */
 static synced_mem_status zero_device_parts(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream,
                                            bool *fetched, struct sm_waits *waits)
 {
@@ -156,11 +170,8 @@ static synced_mem_status zero_device_parts(const struct synced_mem *mem, enum sm
     if (count < LEAST_FILLS)
         return SYNCED_MEM_OK;
     *fetched = true;
-    if (!stream) {
-        int device;
-        SM_TRY(sm_device_resolve(sm_device(sm_owner(mem)), &device));
-        SM_TRY(sm_internal_stream_behind(device, SM_INTERNAL_MOVE_BEHIND, &stream));
-    }
+    if (!stream)
+        SM_TRY(find_zeros_stream(mem, mode, &stream));
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         if (is_zeroed_on_device(each, mode))
             SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, stream, waits)));
