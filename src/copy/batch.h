@@ -42,7 +42,8 @@ struct sm_batch {
     /* Pageable memory of any size is staged: the call holds the lock of an object in parts, and another transfer may
      * block. */
     bool stages_all;
-    /* The transfers are those of a push, pull or copy: the host need not wait for their end, and a kernel may make them. */
+    /* The transfers are those of a push, pull or copy: the host need not wait for their end, and a kernel may make
+     * them. */
     bool is_async;
     bool is_open; /* it may collect copies for engines; set by sm_batch_begin() */
     size_t count; /* of copies by engines */
@@ -58,8 +59,9 @@ struct sm_batch {
     struct sm_use *reads; /* reservations for the transfers, linked by next; NULL: each gets one of its own */
 };
 
-/* Prepares the batch to collect copies for the stream. It collects none for engines if the runtime has no batches on the
- * stream or copies stay on the device, and none at all while a trace runs, since the copies of a batch have no times. */
+/* Prepares the batch to collect copies for the stream. It collects none for engines if the runtime has no batches on
+ * the stream or copies stay on the device, and none at all while a trace runs, since the copies of a batch have no
+ * times. */
 void sm_batch_open(struct sm_batch *batch, const struct sm_stream *stream);
 
 static inline void sm_batch_begin(struct sm_batch *batch, const struct sm_stream *stream)
@@ -105,8 +107,9 @@ static inline void sm_batch_add(struct sm_batch *batch, void *to, const void *fr
     batch->sizes[batch->count++] = size;
 }
 
-/* Collects the copy, which sm_batch_takes() has accepted, or of a listed one sm_kernel_list_takes(). The batch is sent first if it is full, or if the target may
- * overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */
+/* Collects the copy, which sm_batch_takes() has accepted, or of a listed one sm_kernel_list_takes(). The batch is sent
+ * first if it is full, or if the target may overlap one in it. Errors: as sm_batch_send(); the copy is then not
+ * collected. */
 static inline synced_mem_status sm_batch_collect(struct sm_batch *batch, struct sm_stream *stream,
                                                  struct sm_batch_copy copy)
 {

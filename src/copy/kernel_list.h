@@ -1,6 +1,6 @@
 /*
- * The copies of a batch, or the fills of a call, that a kernel makes. They are page-locked and device memory of the library's own, because a bad
- * address in a kernel would end the device's context.
+ * The copies of a batch, or the fills of a call, that a kernel makes. They are page-locked and device memory of the
+ * library's own, because a bad address in a kernel would end the device's context.
  */
 #ifndef SM_KERNEL_LIST_H
 #define SM_KERNEL_LIST_H
@@ -34,8 +34,8 @@ static inline void sm_kernel_list_add(struct sm_kernel_list *list, void *to, con
     list->bytes += size;
 }
 
-/* Queues the copies by kernels, and counts them. Returns how many of them, the first ones, are queued; the others are to
- * go by engine. Does not block. The error detail stays as it is. */
+/* Queues the copies by kernels, and counts them. Returns how many of them, the first ones, are queued; the others are
+ * to go by engine. Does not block. The error detail stays as it is. */
 size_t sm_kernel_list_send(const struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream);
 /* Does the same for fills with a byte. */
 size_t sm_kernel_list_fill(const struct sm_kernel_list *list, unsigned char value, struct sm_stream *stream);

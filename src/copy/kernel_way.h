@@ -1,8 +1,8 @@
 /*
  * The way of the copies of one call: by the device's copy engines, or by a kernel. A kernel makes many small copies
  * faster, because engines take a time for each. It needs multiprocessors, so it may wait for the program's own kernels,
- * which engines never do. Therefore only calls on many copies ask for this way, it can be switched off, and it closes by
- * itself on a device where a kernel has started late.
+ * which engines never do. Therefore only calls on many copies ask for this way, it can be switched off, and it closes
+ * by itself on a device where a kernel has started late.
  */
 #ifndef SM_KERNEL_WAY_H
 #define SM_KERNEL_WAY_H

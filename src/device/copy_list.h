@@ -1,7 +1,7 @@
 /*
- * A list of copies or fills, as a kernel reads it. The host's code and device/cuda/copy_kernel.cu share this file, so it
- * is C and C++ alike. Addresses and sizes are arbitrary. The entries are in no order, so no target may overlap another
- * target, or a source.
+ * A list of copies or fills, as a kernel reads it. The host's code and device/cuda/copy_kernel.cu share this file, so
+ * it is C and C++ alike. Addresses and sizes are arbitrary. The entries are in no order, so no target may overlap
+ * another target, or a source.
  */
 #ifndef SM_COPY_LIST_H
 #define SM_COPY_LIST_H

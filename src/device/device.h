@@ -231,10 +231,10 @@ bool sm_device_batch_takes(const void *host, size_t size, bool to_device);
 synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *const *from, const size_t *sizes,
                                        size_t count, bool to_device, synced_mem_stream stream);
 
-/* Returns the number of the device's multiprocessors if its kernels can run lists, else 0. They can on a device that has
- * memory of its own and reaches registered host memory at the host's address. The first question for a device makes a
- * thread load the code, because loading may wait for kernels that run. Until that has ended, and if it fails, the answer
- * is 0. Does not block. */
+/* Returns the number of the device's multiprocessors if its kernels can run lists, else 0. They can on a device that
+ * has memory of its own and reaches registered host memory at the host's address. The first question for a device makes
+ * a thread load the code, because loading may wait for kernels that run. Until that has ended, and if it fails, the
+ * answer is 0. Does not block. */
 unsigned sm_device_list_processors(int device);
 /* Waits until no thread loads code. */
 void sm_device_await_lists(void);

@@ -319,8 +319,9 @@ START_TEST(calls_grow_with_kernels)
 }
 END_TEST
 
-/* The events of a call: before its kernel, which is then watched, behind it for the list, and behind it for the objects.
- * Without the first the kernel is not watched. Without the second the call waits before the list's memory goes back. */
+/* The events of a call: before its kernel, which is then watched, behind it for the list, and behind it for the
+ * objects. Without the first the kernel is not watched. Without the second the call waits before the list's memory goes
+ * back. */
 START_TEST(an_event_is_refused)
 {
     begin();

@@ -1,6 +1,6 @@
 /*
- * Code that a program carries: libraries of cudaLibraryLoadData, their kernels, and launches. The emulator does not read
- * the code. So every library has the kernels of which the emulator has a twin on the host, and no others.
+ * Code that a program carries: libraries of cudaLibraryLoadData, their kernels, and launches. The emulator does not
+ * read the code. So every library has the kernels of which the emulator has a twin on the host, and no others.
  */
 #include "emu.h"
 

@@ -1,8 +1,8 @@
 /*
  * The twin of src/device/cuda/copy_kernel.cu: a kernel that copies or fills the entries of a list. It touches the bytes
- * of the entries, the list and the word that it sets as it starts, and no others. The entries are in no order, so two of
- * them must not touch the same bytes. A list in memory is read at the launch, for the ranges, and again when the kernel
- * runs: it must not change in between.
+ * of the entries, the list and the word that it sets as it starts, and no others. The entries are in no order, so two
+ * of them must not touch the same bytes. A list in memory is read at the launch, for the ranges, and again when the
+ * kernel runs: it must not change in between.
  */
 #include "emu.h"
 

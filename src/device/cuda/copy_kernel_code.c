@@ -1,6 +1,6 @@
 /*
  * Made by copy_kernel.sh: the kernel of copy_kernel.cu for all GPUs, as cudaLibraryLoadData() takes it.
- * Source: d5f7cd20dc2e7915ac9b2824ae3ef7ba224be1cfaf483db03ced96221bf5a079
+ * Source: c1358ea5cd760cb6759e35ce529c618e3bebc6218aac44caa94eff13e7e278d3
  */
 #include "device/cuda/copy_kernel.h"
 
