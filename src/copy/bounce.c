@@ -12,8 +12,8 @@
 #include <string.h>
 
 /* The bytes of all buffers in flight are limited to so many staging buffers. Otherwise each push of a program that
- * never waits for its stream would take another buffer. */
-enum { MOST_IN_FLIGHT = 16 };
+ * never waits for its stream would take another buffer. By default 10,000 objects of 4 KiB find room. */
+enum { MOST_IN_FLIGHT = 24 };
 enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
 
 /* The struct of a buffer. It lies behind the bytes, in the buffer itself. */

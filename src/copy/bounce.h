@@ -11,7 +11,7 @@
 struct sm_bounce;
 
 /* Returns a buffer with size bytes of the source, which the caller gives or loses. Waits for no work. NULL: no
- * page-locked memory is available, or the buffers in flight hold as many bytes as 16 staging buffers. */
+ * page-locked memory is available, or the buffers in flight hold as many bytes as 24 staging buffers. */
 struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size);
 
 /* Returns the bytes in the buffer. */
