@@ -78,8 +78,6 @@ static size_t launch_kernels(const struct sm_kernel_list *list, int value, unsig
 
 size_t sm_kernel_list_send(const struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream)
 {
-    if (list->count == 0)
-        return 0;
     return launch_kernels(list, -1, sm_kernel_way_blocks(stream->device, direction, list->count, list->bytes), stream);
 }
 

@@ -4,6 +4,9 @@
 
 #include "device/device.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static unsigned await_processors(int device)
 {
     (void)sm_device_list_processors(device);
@@ -52,6 +55,20 @@ START_TEST(loading_fails)
 }
 END_TEST
 
+/* A forked child has no kernel, as it has no device. */
+START_TEST(forked_child)
+{
+    int status = -1;
+    OK(sm_device_resolve(0, &(int){0}));
+    ck_assert_uint_gt(await_processors(0), 0);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(sm_device_list_processors(0) == 0 ? 0 : 1);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 START_TEST(unloading_fails)
 {
     OK(sm_device_resolve(0, &(int){0}));
@@ -81,6 +98,6 @@ Suite *suite(void)
     TCase *const failures = add_case(all, "failures");
     tcase_add_loop_test(failures, other_devices, 0, 6);
     tcase_add_loop_test(failures, loading_fails, 0, 6);
-    add_tests(failures, old_driver, unloading_fails, launch_fails);
+    add_tests(failures, old_driver, forked_child, unloading_fails, launch_fails);
     return all;
 }
