@@ -4,6 +4,7 @@
 
 #include "device/device.h"
 
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,7 +64,7 @@ START_TEST(forked_child)
     ck_assert_uint_gt(await_processors(0), 0);
     const pid_t child = fork();
     if (child == 0)
-        _exit(sm_device_list_processors(0) == 0 ? 0 : 1);
+        exit(sm_device_list_processors(0) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
 }
