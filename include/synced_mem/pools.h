@@ -79,9 +79,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *stag
 /* ---- Copies by a kernel ---- */
 /*
  * Copy engines take a time for each copy, whatever its size. So calls on many objects, and pushes and pulls of objects
- * in many parts, let a kernel copy the small ones, if these are page-locked and device memory of the library's own. The
- * kernel runs in the order of the call's stream and needs a multiprocessor, which copy engines do not: a program whose
- * own kernels fill the device and wait for the host must switch it off, as must one that measures its kernels alone.
+ * in many parts, let a kernel copy the small ones between page-locked and device memory of the library's own, on the
+ * call's stream. A kernel needs a multiprocessor, which copy engines do not. So a program whose own kernels fill the
+ * device and wait for the host must switch this off: the host might wait for copies that can't begin.
  * Details: docs/guide/pools.md.
  */
 
