@@ -2,6 +2,7 @@
 #include "system/process.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 long sm_process_id(void)
@@ -18,6 +19,11 @@ unsigned sm_processors(void)
 void sm_watch_forks(void (*before)(void), void (*in_parent)(void), void (*in_child)(void))
 {
     (void)pthread_atfork(before, in_parent, in_child);
+}
+
+void sm_watch_exit(void (*function)(void))
+{
+    (void)atexit(function);
 }
 
 /* Other threads run until the process is gone. */
