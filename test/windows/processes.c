@@ -1,7 +1,6 @@
 /* Processes of tests on Windows, and the run of all tests: a process each, as the system has no forks. The linker lets
  * this file stand in front of Check's function that adds a test: it counts the tests, or adds one of them. */
 #include "fixture.h"
-#include "fork_kit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +46,8 @@ bool in_a_child(void (*function)(const void *argument), const void *argument)
     _exit(SUITE_SKIPPED);
 }
 
+/* See fork_kit.h. */
+bool child_succeeds(void (*function)(const void *argument), const void *argument);
 bool child_succeeds(void (*function)(const void *argument), const void *argument)
 {
     return in_a_child(function, argument);
