@@ -109,6 +109,68 @@ endian = 'little'
 END
 }
 
+find_wine() { # prints the program that runs 64-bit programs of Windows
+    command -v wine64 || ls /usr/lib/wine/wine64 2>/dev/null
+}
+
+# Builds Check for Windows from Debian's source, into the folder. apt's lists of sources do not change.
+build_check_for_windows() { # FOLDER
+    if [ -f "$1/lib/libcheck.a" ]; then return 0; fi
+    rm -rf "$1"
+    mkdir -p "$1/apt/lists/partial" "$1/apt/cache/archives/partial" "$1/source"
+    # The places that apt has packages from, this time for their sources.
+    apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' |
+        sed 's|^|deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] |' | sort -u >"$1/apt/sources.list"
+    own="-oDir::Etc::sourcelist=$1/apt/sources.list -oDir::Etc::sourceparts=- -oDir::State::Lists=$1/apt/lists
+        -oDir::Cache=$1/apt/cache -oAPT::Sandbox::User=$(id -un)"
+    printf 'set(CMAKE_SYSTEM_NAME Windows)\nset(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc-win32)\n' >"$1/toolchain.cmake"
+    # shellcheck disable=SC2086
+    if ! (apt-get $own -qq update && cd "$1/source" && apt-get $own -qq source check &&
+        cmake -S "$(echo check-*/)" -B build -DCMAKE_TOOLCHAIN_FILE="$1/toolchain.cmake" -DCMAKE_BUILD_TYPE=Release \
+            -DCHECK_ENABLE_TESTS=OFF -DCMAKE_INSTALL_PREFIX="$1" && cmake --build build --target check &&
+        mkdir -p "$1/lib/pkgconfig" "$1/include" && cp build/src/libcheck.a "$1/lib" &&
+        cp build/src/check.h check-*/src/check.h build/check_stdint.h "$1/include") >"$1/log" 2>&1; then
+        tail -n 5 "$1/log" >&2
+        echo "Check can't be built for Windows (is there a network?)" >&2
+        return 1
+    fi
+    cat >"$1/lib/pkgconfig/check.pc" <<END
+Name: Check
+Description: unit tests
+Version: 0.15.2
+Libs: $1/lib/libcheck.a -l:libwinpthread.a
+Cflags: -I$1/include
+END
+    rm -rf "$1/source" "$1/apt"
+}
+
+# Meson's cross file for MinGW, with Check in the folder, and programs run under Wine.
+write_windows_cross_file() { # FILE FOLDER
+    tools=x86_64-w64-mingw32
+    compiler="'$tools-gcc-win32'"
+    if command -v ccache >/dev/null 2>&1; then compiler="'ccache', $compiler"; fi
+    cat >"$1" <<END
+[binaries]
+c = [$compiler]
+ar = '$tools-ar'
+ld = '$tools-ld'
+nm = '$tools-nm'
+objcopy = '$tools-objcopy'
+strip = '$tools-strip'
+pkgconfig = 'pkg-config'
+exe_wrapper = '$(find_wine)'
+
+[properties]
+pkg_config_libdir = '$2/lib/pkgconfig'
+
+[host_machine]
+system = 'windows'
+cpu_family = 'x86_64'
+cpu = 'x86_64'
+endian = 'little'
+END
+}
+
 # Prints all that a configured build folder depends on, except the tree.
 fingerprint() { # MESON-ARGUMENT...
     echo "$* ${CC-}"

@@ -5,6 +5,7 @@
 #undef fclose
 
 #include <malloc.h>
+#include <sys/mman.h>
 #include <windows.h>
 
 enum { MOST = 4096 };
@@ -78,4 +79,10 @@ int compat_setenv(const char *name, const char *value, int overwrite)
 int compat_unsetenv(const char *name)
 {
     return _putenv_s(name, "");
+}
+
+int mprotect(void *start, size_t size, int protection)
+{
+    DWORD before;
+    return VirtualProtect(start, size, protection & PROT_WRITE ? PAGE_READWRITE : PAGE_READONLY, &before) ? 0 : -1;
 }
