@@ -18,8 +18,7 @@
 #endif
 
 /* Records the failure for the calling thread: the status, with its detail as for printf(). Returns the status. */
-__attribute__((cold)) SM_LIKE_PRINTF(2, 3) synced_mem_status
-sm_fail(synced_mem_status status, const char *format, ...);
+__attribute__((cold)) SM_LIKE_PRINTF(2, 3) synced_mem_status sm_fail(synced_mem_status status, const char *format, ...);
 
 /* Checks the first member of a struct, its own size. what: the struct's name in the detail. ERR_INVALID_ARGUMENT: the
  * pointer is NULL, or the size is not the one this version knows. No other size exists yet. */

@@ -114,7 +114,7 @@ static LONG CALLBACK open_page(EXCEPTION_POINTERS *exception)
     const uintptr_t address = exception->ExceptionRecord->ExceptionInformation[1];
     const size_t page = sm_page_size();
     return sm_pages_protect((void *)(address / page * page), page, SM_PROTECT_NOTHING) ? EXCEPTION_CONTINUE_EXECUTION
-                                                                                        : EXCEPTION_CONTINUE_SEARCH;
+                                                                                       : EXCEPTION_CONTINUE_SEARCH;
 }
 
 /* The program's own handler follows, and the access goes on. */

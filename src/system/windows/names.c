@@ -59,7 +59,8 @@ static const char *get_path(HMODULE module)
     static _Thread_local char path[3 * LONGEST];
     wchar_t wide[LONGEST];
     const DWORD length = GetModuleFileNameW(module, wide, LONGEST);
-    if (length == 0 || length == LONGEST || WideCharToMultiByte(CP_UTF8, 0, wide, -1, path, sizeof path, NULL, NULL) == 0)
+    if (length == 0 || length == LONGEST ||
+        WideCharToMultiByte(CP_UTF8, 0, wide, -1, path, sizeof path, NULL, NULL) == 0)
         path[0] = 0;
     return path;
 }

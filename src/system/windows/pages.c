@@ -52,7 +52,8 @@ void sm_pages_unmap(void *start, size_t bytes)
 static DWORD get_allowed(const MEMORY_BASIC_INFORMATION *region, enum sm_protection protection)
 {
     static const DWORD allowed[] = {PAGE_READWRITE, PAGE_READONLY, PAGE_NOACCESS};
-    const bool copies = region->AllocationProtect == PAGE_WRITECOPY || region->AllocationProtect == PAGE_EXECUTE_WRITECOPY;
+    const bool copies =
+        region->AllocationProtect == PAGE_WRITECOPY || region->AllocationProtect == PAGE_EXECUTE_WRITECOPY;
     return protection == SM_PROTECT_NOTHING && copies ? PAGE_WRITECOPY : allowed[protection];
 }
 

@@ -36,7 +36,7 @@ unsigned sm_processors(void)
 static struct value {
     struct value *next;
     char *text;
-} *values;
+} * values;
 static SRWLOCK values_lock = SRWLOCK_INIT;
 
 /* Returns the variable's value, to be freed. Another thread may change it meanwhile. */
