@@ -174,6 +174,9 @@ END
 # Prints all that a configured build folder depends on, except the tree.
 fingerprint() { # MESON-ARGUMENT...
     echo "$* ${CC-}"
+    for argument in "$@"; do
+        case $argument in *.ini) cat "$argument" ;; esac
+    done
     command -v nvcc || ls -d /usr/local/cuda 2>/dev/null || true
     for module in check numa openblas ompi-c zlib; do
         pkg-config --modversion $module 2>/dev/null || true
