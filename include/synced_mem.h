@@ -45,8 +45,13 @@
 #define SYNCED_MEM_VERSION_MINOR 2 /**< second part */
 #define SYNCED_MEM_VERSION_PATCH 0 /**< third part */
 
-/** Marks an exported function. */
-#if defined(__GNUC__)
+/** Marks an exported function. On Windows define SYNCED_MEM_DLL to call those of the DLL directly; without it a call of
+ * one takes a jump more. Programs with the static library do not define it. */
+#if defined(_WIN32) && defined(SYNCED_MEM_DLL)
+#define SYNCED_MEM_API __declspec(dllimport)
+#elif defined(_WIN32)
+#define SYNCED_MEM_API
+#elif defined(__GNUC__)
 #define SYNCED_MEM_API __attribute__((visibility("default")))
 #else
 #define SYNCED_MEM_API

@@ -1,16 +1,19 @@
 """
 run.py PROGRAM SEEDS [EXPECTED]: runs an example SEEDS times. Each run has another seed, which decides the schedule of
-the emulated runtime. The output must equal the file EXPECTED, which a page shows.
+the emulated runtime. The output must equal the file EXPECTED, which a page shows. Meson names the program that runs those
+of another system.
 """
 import os
+import shlex
 import subprocess
 import sys
 
 
 def main(program, seeds, expected=None):
+    runner = shlex.split(os.environ.get("MESON_EXE_WRAPPER", ""))
     for seed in range(int(seeds)):
         environment = {**os.environ, "SYNCED_MEM_EMU_SEED": str(seed), "SYNCED_MEM_EMU_LEAKS": "1"}
-        result = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=False, env=environment)
+        result = subprocess.run([*runner, program], stdout=subprocess.PIPE, text=True, check=False, env=environment)
         sys.stdout.write(result.stdout)
         if result.returncode:
             return result.returncode

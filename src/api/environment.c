@@ -13,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One byte more than a path may have: the system refuses what is cut to it. */
-enum { ROOM = FILENAME_MAX + 1 };
-
 /* Returns where the extension of the file's name begins; at the end if it has none. */
 static const char *find_extension(const char *path)
 {
@@ -26,14 +23,14 @@ static const char *find_extension(const char *path)
 
 /* Completes the path in the environment with the number of the process, as the program may start others: %p becomes the
  * number. Without a %p it comes before the extension. */
-static void complete_path(const char *given, char path[ROOM])
+static void complete_path(const char *given, char *path, size_t room)
 {
     const char *const mark = strstr(given, "%p");
     const char *const at = mark ? mark : find_extension(given);
     if (!mark && sm_file_is_special(given))
-        (void)snprintf(path, ROOM, "%s", given);
+        (void)snprintf(path, room, "%s", given);
     else
-        (void)snprintf(path, ROOM, "%.*s%s%ld%s", (int)(at - given), given, mark ? "" : ".", sm_process_id(),
+        (void)snprintf(path, room, "%.*s%s%ld%s", (int)(at - given), given, mark ? "" : ".", sm_process_id(),
                        mark ? mark + 2 : at);
 }
 
@@ -55,7 +52,7 @@ static void read_kernel_blocks(void)
 
 static void read_environment(void)
 {
-    char path[ROOM];
+    enum { NUMBER = 24 };
     const char *const given = sm_environment("SYNCED_MEM_TRACE");
     const bool named = given && given[0];
     const bool summary = is_enabled("SYNCED_MEM_TRACE_SUMMARY");
@@ -64,10 +61,14 @@ static void read_environment(void)
         sm_guard_start();
     if (!named && !summary)
         return;
-    if (named)
-        complete_path(given, path);
+    /* Without memory for the completed path, the given one serves. */
+    const size_t room = named ? strlen(given) + NUMBER : 1;
+    char *const path = malloc(room);
+    if (named && path)
+        complete_path(given, path, room);
     const struct sm_detail before = sm_detail_get();
-    sm_trace_start_for_process(named ? path : NULL, summary);
+    sm_trace_start_for_process(named ? (path ? path : given) : NULL, summary);
+    free(path);
     sm_detail_set(&before);
 }
 

@@ -9,12 +9,16 @@
 
 #define SM_DETAIL_BYTES 896
 
-/* Records the failure for the calling thread: the status, with its detail as for printf(). Returns the status. */
-#if defined(__GNUC__)
-__attribute__((cold, format(printf, 2, 3)))
+/* The compiler checks the arguments from first on by the format, which is the argument with that number, as C99 has it.
+ * On some systems GCC's "printf" stands for an older format. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define SM_LIKE_PRINTF(number, first) __attribute__((format(gnu_printf, number, first)))
+#else
+#define SM_LIKE_PRINTF(number, first) __attribute__((format(printf, number, first)))
 #endif
-synced_mem_status
-sm_fail(synced_mem_status status, const char *format, ...);
+
+/* Records the failure for the calling thread: the status, with its detail as for printf(). Returns the status. */
+__attribute__((cold)) SM_LIKE_PRINTF(2, 3) synced_mem_status sm_fail(synced_mem_status status, const char *format, ...);
 
 /* Checks the first member of a struct, its own size. what: the struct's name in the detail. ERR_INVALID_ARGUMENT: the
  * pointer is NULL, or the size is not the one this version knows. No other size exists yet. */

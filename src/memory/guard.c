@@ -181,7 +181,7 @@ static void close_guard(struct sm_guard *guard, enum sm_protection protection)
     atomic_store(&guard->protection, (unsigned char)protection);
     if (change_protection(guard, protection))
         return;
-    note_unprotected(guard, "mprotect() failed");
+    note_unprotected(guard, "the system refuses it");
     guard->hopeless = true;
     if (!try_open_guard(guard)) /* a part of it may be closed */
         open_all_guards();

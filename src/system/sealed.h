@@ -19,16 +19,17 @@ int sm_sealed_probe(void);
 
 /* ---- Files ---- */
 
+/* Numbers besides those of errors: another process has, or another descriptor, what can't be had now; the process's
+ * limit of the size of files (RLIMIT_FSIZE) is less. */
+enum { SM_SEALED_BUSY = -1, SM_SEALED_LIMIT = -2 };
+
 /* Makes a sealed file of this size, all zeros. It has no pages yet. *fd is no standard descriptor; on failure it is -1.
- * Returns an error; also if the size is over the process's limit of files. */
+ * Returns an error, or SM_SEALED_LIMIT. */
 int sm_sealed_make(size_t bytes, int *fd);
 
 /* Returns whether the descriptor is of such a file, of this size, and can be written. Does not block, whatever it is
  * of. */
 bool sm_sealed_check(int fd, size_t bytes);
-
-/* A number besides those of errors: another process has, or another descriptor, what can't be had now. */
-enum { SM_SEALED_BUSY = -1 };
 
 /* Opens the descriptor's file anew: a descriptor with locks of its own, and no standard one; on failure *fd is -1. Does
  * not block. Returns an error, or SM_SEALED_BUSY: another process has a lease on the file. */

@@ -21,7 +21,7 @@ void sm_thread_join(sm_thread thread);
 /* From now on end(value) is called in each thread that has set a value, when it ends. The value is NULL by then, and
  * thread-locals can still be read. Hooks of others may have been called before, and may follow: they may call the
  * library, which sets a value again, so that there is a further round. A system has a few rounds. A process that ends
- * calls it for no thread. Called once in a process. */
+ * calls it for no thread. A system may refuse it; then end() is never called. Called once in a process. */
 void sm_thread_watch_ends(void (*end)(void *value));
 /* Sets the calling thread's value. NULL: end() is not called. */
 void sm_thread_set_end(void *value);

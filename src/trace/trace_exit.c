@@ -1,8 +1,9 @@
 /* Calls a function when the process ends. */
 #include "trace/trace_exit.h"
 
+#include "system/process.h"
+
 #include <stdatomic.h>
-#include <stdlib.h>
 
 static void (*_Atomic at_exit)(void);
 
@@ -22,5 +23,5 @@ void sm_trace_watch_exit(bool with_runtime)
 {
     static atomic_flag watched[2] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
     if (!atomic_flag_test_and_set_explicit(&watched[with_runtime], memory_order_relaxed))
-        (void)atexit(call_at_exit);
+        sm_watch_exit(call_at_exit);
 }

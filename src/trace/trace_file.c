@@ -52,7 +52,7 @@ static void append_bytes(const char *text, size_t bytes)
 }
 
 /* Writes one event. */
-static __attribute__((format(printf, 1, 2))) void write_line(const char *format, ...)
+static SM_LIKE_PRINTF(1, 2) void write_line(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -220,9 +220,8 @@ static void write_transfer(const struct sm_trace_event *event)
 }
 
 /* Writes an event on a host thread's track, with or without a duration. format: more of its arguments. */
-static __attribute__((format(printf, 5, 6))) void write_on_thread(const struct sm_trace_event *event, const char *what,
-                                                                  const char *category, bool while_it_lasts,
-                                                                  const char *format, ...)
+static SM_LIKE_PRINTF(5, 6) void write_on_thread(const struct sm_trace_event *event, const char *what,
+                                                 const char *category, bool while_it_lasts, const char *format, ...)
 {
     char name[ESCAPED];
     char more[512];

@@ -150,6 +150,7 @@ START_TEST(events_happen)
 }
 END_TEST
 
+#if WITH_POSIX
 /* The parent's threads sleep at the fork. The child, which has none of them, goes on with the lock and the events as
  * they are. */
 static void use_in_child(const void *seen)
@@ -177,6 +178,7 @@ START_TEST(a_fork_beside_sleepers)
     ck_assert_int_eq(pthread_join(waiter, NULL), 0);
 }
 END_TEST
+#endif
 
 /* ---- Once ---- */
 
@@ -197,6 +199,7 @@ static void *run_once(void *unused)
     return atomic_load(&may_end) ? NULL : unused;
 }
 
+#if WITH_POSIX
 /* A child has not the thread that was at the work. */
 static void run_in_child(const void *unused)
 {
@@ -207,6 +210,7 @@ static void run_in_child(const void *unused)
     ck_assert_uint_eq(atomic_load(&runs), 2);
     _exit(EXIT_SUCCESS);
 }
+#endif
 
 START_TEST(one_runs_and_others_wait)
 {
@@ -217,7 +221,9 @@ START_TEST(one_runs_and_others_wait)
     while (atomic_load(&runs) == 0)
         (void)usleep(100);
     (void)usleep(10000);
+#if WITH_POSIX
     ck_assert(in_a_child(run_in_child, NULL));
+#endif
     atomic_store(&may_end, true);
     for (int i = 0; i < THREADS; i++) {
         void *failed = NULL;
@@ -234,6 +240,9 @@ Suite *suite(void)
     Suite *const made = suite_create("mutex");
     TCase *const tests = add_case_in_children(made, "mutex");
     add_tests(tests, one_at_a_time, open_again_in_a_moment, held_for_long, no_more_patience, enough_patience,
-              events_happen, a_fork_beside_sleepers, one_runs_and_others_wait);
+              events_happen, one_runs_and_others_wait);
+#if WITH_POSIX
+    add_tests(tests, a_fork_beside_sleepers);
+#endif
     return made;
 }

@@ -4,6 +4,7 @@
 
 #include "stream/stream.h"
 
+#include <errno.h>
 #include <pthread.h>
 
 enum { SIZE = 5000 };
@@ -61,9 +62,45 @@ START_TEST(a_late_destructor)
 }
 END_TEST
 
+#if WITH_POSIX
+static bool refuse_key;
+
+int __real_pthread_key_create(pthread_key_t *made, void (*end)(void *));
+int __wrap_pthread_key_create(pthread_key_t *made, void (*end)(void *));
+int __wrap_pthread_key_create(pthread_key_t *made, void (*end)(void *))
+{
+    if (!refuse_key)
+        return __real_pthread_key_create(made, end);
+    refuse_key = false;
+    return EAGAIN;
+}
+
+/* The library that is refused a key leaves those of others alone. */
+START_TEST(no_key)
+{
+    pthread_key_t others;
+    ck_assert_int_eq(pthread_key_create(&others, NULL), 0);
+    const pthread_key_t first = 0;
+    const void *const before = pthread_getspecific(first);
+    refuse_key = true;
+    synced_mem *const mem = make_at_gpu(SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, own));
+    ck_assert(!refuse_key);
+    ck_assert_ptr_eq(pthread_getspecific(first), before);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    ck_assert_int_eq(pthread_key_delete(others), 0);
+}
+END_TEST
+#endif
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("thread_ends");
-    tcase_add_test(add_case(made, "destructors"), a_late_destructor);
+    TCase *const tests = add_case_in_children(made, "destructors");
+    tcase_add_test(tests, a_late_destructor);
+#if WITH_POSIX
+    tcase_add_test(tests, no_key);
+#endif
     return made;
 }

@@ -163,6 +163,7 @@ START_TEST(woken_before_the_time)
 }
 END_TEST
 
+#if WITH_POSIX
 static atomic_bool ended;
 static atomic_uint begun;
 
@@ -233,6 +234,39 @@ static void *wake_one_until_ended(void *unused)
     return NULL;
 }
 
+static atomic_uint at_signal;
+
+static void wake_once_in_handler(int number)
+{
+    wake_in_handler(number);
+    atomic_fetch_add(&at_signal, 1);
+}
+
+/* The linker puts the wrapper in place of the C library's function (--wrap). A signal comes where a system without words
+ * wakes the sleepers, and has to wait until the thread holds nothing. */
+static atomic_bool signals_where_words_wake;
+
+int __real_pthread_cond_broadcast(pthread_cond_t *condition);
+int __wrap_pthread_cond_broadcast(pthread_cond_t *condition);
+int __wrap_pthread_cond_broadcast(pthread_cond_t *condition)
+{
+    if (atomic_exchange(&signals_where_words_wake, false))
+        (void)raise(SIGUSR1);
+    return __real_pthread_cond_broadcast(condition);
+}
+
+START_TEST(a_signal_in_the_midst_of_a_wake)
+{
+    struct sigaction action = {.sa_handler = wake_once_in_handler};
+    (void)sigemptyset(&action.sa_mask);
+    ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    atomic_store(&signals_where_words_wake, true);
+    sm_word_wake_all(&words[0]);
+    const bool has_no_words = !atomic_load(&signals_where_words_wake);
+    ck_assert_uint_eq(atomic_load(&at_signal), has_no_words ? 1 : 0);
+}
+END_TEST
+
 /* A handler may fork, and a fork wakes words. */
 START_TEST(a_handler_that_wakes)
 {
@@ -265,12 +299,17 @@ START_TEST(a_sleeper_that_is_cancelled)
     ck_assert_int_eq(pthread_join(ends, &result), 0);
 }
 END_TEST
+#endif
 
 Suite *suite(void)
 {
     Suite *const made = suite_create("words");
     TCase *const tests = add_case_in_children(made, "words");
     add_tests(tests, one_of_each_word, two_in_turn, no_sleep_if_it_differs, all_of_one_word, no_sleep_for_ever,
-              woken_before_the_time, a_fork_beside_calls, a_handler_that_wakes, a_sleeper_that_is_cancelled);
+              woken_before_the_time);
+#if WITH_POSIX
+    add_tests(tests, a_fork_beside_calls, a_signal_in_the_midst_of_a_wake, a_handler_that_wakes,
+              a_sleeper_that_is_cancelled);
+#endif
     return made;
 }

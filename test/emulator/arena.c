@@ -25,7 +25,7 @@
 
 static unsigned floor_log2(size_t value)
 {
-    return (unsigned)(8 * sizeof value - 1) - (unsigned)__builtin_clzl(value);
+    return 63 - (unsigned)__builtin_clzll(value);
 }
 
 size_t emu_size_class(size_t size, size_t granule, size_t *span)

@@ -300,7 +300,7 @@ void emu_failures_reset(void);
 bool emu_wait_is_noted_and_dropped(enum emu_call call);
 void emu_waits_reset(void);
 
-/* ---- frames.c ---- */
+/* ---- frames.c, system_windows.c ---- */
 /* Stores the return addresses on this thread's stack, innermost first, the caller of this function before them. Returns
  * how many there are, at most so many. */
 unsigned emu_frames(const void **frames, unsigned most);
@@ -308,7 +308,7 @@ unsigned emu_frames(const void **frames, unsigned most);
 struct emu_place emu_place_of(const void *address);
 void emu_print_frames(const void *const *frames, unsigned count); /* to stderr */
 
-/* ---- system_linux.c, system_posix.c ---- */
+/* ---- system_linux.c, system_posix.c, system_windows.c ---- */
 /* Makes a file for memory, without bytes. Returns a descriptor that no other program inherits, -1: the system refuses
  * it. */
 int emu_file_make(void);

@@ -269,7 +269,7 @@ IS(cudaMemcpySrcAccessOrderAny, 3);
 IS(cudaMemcpyFlagDefault, 0);
 IS(cudaMemcpyFlagPreferOverlapWithCompute, 1);
 SIZE(enum cudaMemAccessFlags, 4);
-SIZE(struct cudaPointerAttributes, 88);
+SIZE(struct cudaPointerAttributes, 24 + 8 * sizeof(long));
 AT(struct cudaPointerAttributes, device, 4);
 AT(struct cudaPointerAttributes, devicePointer, 8);
 AT(struct cudaPointerAttributes, hostPointer, 16);

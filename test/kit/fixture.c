@@ -3,14 +3,11 @@
 
 #include "kernels.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-enum { SKIP = 77, PATIENCE_S = 240 };
+enum { PATIENCE_S = 240 };
 
 atomic_int unsound;
 
@@ -309,102 +306,33 @@ int __lsan_is_turned_off(void)
     return leaves_memory;
 }
 
-static bool sleeps(const char *thread)
-{
-    char path[64];
-    char text[256] = "";
-    (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
-    FILE *const file = fopen(path, "r");
-    if (!file)
-        return true;
-    const char *const line = fgets(text, sizeof text, file);
-    const char *const name_end = line ? strrchr(text, ')') : NULL;
-    (void)fclose(file);
-    return name_end && strncmp(name_end, ") S", 3) == 0;
-}
-
-static bool look_whether_others_sleep(void)
-{
-    bool all = true;
-    DIR *const threads = opendir("/proc/self/task");
-    ck_assert_ptr_nonnull(threads);
-    for (const struct dirent *entry; (entry = readdir(threads)) != NULL;)
-        if (entry->d_name[0] != '.' && atoi(entry->d_name) != gettid() && !sleeps(entry->d_name))
-            all = false;
-    (void)closedir(threads);
-    return all;
-}
-
-bool others_sleep(void)
-{
-    enum { LOOK_US = 1000, IN_A_ROW = 3 };
-    int slept = 0;
-    while (slept < IN_A_ROW && look_whether_others_sleep()) {
-        slept++;
-        (void)usleep(LOOK_US);
-    }
-    return slept == IN_A_ROW;
-}
-
-void let_others_sleep(void)
-{
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    while (!others_sleep())
-        continue;
-#endif
-}
-
-bool in_a_child(void (*function)(const void *argument), const void *argument)
-{
-    int status = 0;
-    (void)fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        function(argument);
-        exit(EXIT_SUCCESS);
-    }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
-}
-
 /* ---- All tests ---- */
 
-/* A runtime that was started in a process does not work in its children. So a child looks for the devices. */
-static bool found_devices(void)
+static unsigned first_schedule(void)
 {
-    int status = 0;
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(gpu_start(0) > 0 ? 0 : 1);
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const char *const first = getenv("SYNCED_MEM_EMU_SEED");
+    return first ? (unsigned)strtoul(first, NULL, 0) : 0;
 }
 
-static int schedules(void)
+int fixture_schedules(void)
 {
     const char *const asked = getenv("SYNCED_MEM_TEST_SEEDS");
     return asked && gpu_schedules() > 1 ? atoi(asked) : gpu_schedules();
 }
 
+Suite *fixture_suite(int number)
+{
+    schedule = first_schedule() + (unsigned)number;
+    divided = 0;
+    return suite();
+}
+
+void fixture_print_schedule(void)
+{
+    (void)fprintf(stderr, "failed with SYNCED_MEM_EMU_SEED=%u SYNCED_MEM_TEST_SEEDS=1\n", schedule);
+}
+
 int main(void)
 {
-    if (gpu_expected() && !found_devices()) {
-        (void)fprintf(stderr, "no device was found\n");
-        return SKIP;
-    }
-    const char *const first = getenv("SYNCED_MEM_EMU_SEED");
-    const unsigned from = first ? (unsigned)strtoul(first, NULL, 0) : 0;
-    for (int i = 0; i < schedules(); i++) {
-        schedule = from + (unsigned)i;
-        divided = 0;
-        SRunner *const runner = srunner_create(suite());
-        srunner_run_all(runner, i == 0 ? CK_ENV : CK_SILENT);
-        const int failed = srunner_ntests_failed(runner);
-        if (failed > 0 && i > 0)
-            srunner_print(runner, CK_NORMAL);
-        srunner_free(runner);
-        if (failed > 0) {
-            (void)fprintf(stderr, "failed with SYNCED_MEM_EMU_SEED=%u SYNCED_MEM_TEST_SEEDS=1\n", schedule);
-            return EXIT_FAILURE;
-        }
-    }
-    return EXIT_SUCCESS;
+    return run_all_tests();
 }

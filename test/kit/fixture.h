@@ -194,4 +194,16 @@ void let_others_sleep(void);
  * lock may be held. */
 bool in_a_child(void (*function)(const void *argument), const void *argument);
 
+/* ---- The run, in forks.c or windows.c ---- */
+
+enum { SUITE_SKIPPED = 77 };
+
+/* Runs all tests, each in a process of its own. Returns what main() returns. */
+int run_all_tests(void);
+
+/* For it. fixture_suite() makes the suite for the schedule with this number, counted from the first one. */
+int fixture_schedules(void);
+Suite *fixture_suite(int number);
+void fixture_print_schedule(void);
+
 #endif

@@ -109,34 +109,34 @@ build_check() { # FOLDER CMAKE-ARGUMENT...
     fi
     # The programs contain it. It calls floor(), which is no instruction of each processor.
     sed -i 's/^Libs:.*/& -lm/' "$folder/lib/pkgconfig/check.pc"
-    rm -rf "$folder"/lib/libcheck.so* "$folder/apt" "$folder/source" "$folder/build"
+    rm -rf "$folder"/lib/libcheck.so* "$folder"/lib/libcheck.dll.a "$folder/apt" "$folder/source" "$folder/build"
     echo "$*" >"$folder/.complete"
 }
 
 # Meson's cross file for a compiler and for Check in the folder. It has no tools for which src/meson.build asks the
 # compiler.
-write_cross_file() { # FOLDER COMPILER FAMILY ORDER PREFIX LINE...: the prefix of ar, and lines that follow [binaries]
-    compiler=$2
+write_cross_file() { # FOLDER SYSTEM COMPILER FAMILY ORDER PREFIX LINE...: the prefix of ar, and lines that follow [binaries]
+    compiler=$3
     if command -v ccache >/dev/null 2>&1; then compiler="'ccache', $compiler"; fi
     {
         cat <<END
 [host_machine]
-system = 'linux'
-cpu_family = '$3'
-cpu = '$3'
-endian = '$4'
+system = '$2'
+cpu_family = '$4'
+cpu = '$4'
+endian = '$5'
 
 [properties]
 pkg_config_libdir = '$1/lib/pkgconfig'
 
 [binaries]
 pkgconfig = 'pkg-config'
-ar = '$5ar'
-nm = '$5nm'
-strip = '$5strip'
+ar = '$6ar'
+nm = '$6nm'
+strip = '$6strip'
 c = [$compiler]
 END
-        shift 5
+        shift 6
         printf '%s\n' "$@"
     } >"$1/cross.ini"
 }
@@ -174,6 +174,9 @@ END
 # Prints all that a configured build folder depends on, except the tree.
 fingerprint() { # MESON-ARGUMENT...
     echo "$* ${CC-}"
+    for argument in "$@"; do
+        case $argument in *.ini) cat "$argument" ;; esac
+    done
     command -v nvcc || ls -d /usr/local/cuda 2>/dev/null || true
     for module in check numa openblas ompi-c zlib; do
         pkg-config --modversion $module 2>/dev/null || true
@@ -181,7 +184,8 @@ fingerprint() { # MESON-ARGUMENT...
     command -v mpicc || true
 }
 
-# Sets the folder up, again if the arguments or the machine have changed.
+# Sets the folder up, again if the arguments or the machine have changed. A change of the tree's own files for Meson
+# takes effect before the targets are listed.
 set_up() { # BUILD-FOLDER MESON-ARGUMENT...
     folder=$1
     shift
@@ -191,6 +195,7 @@ set_up() { # BUILD-FOLDER MESON-ARGUMENT...
         meson setup "$folder" "$root" "$@" >"$folder/setup.log" 2>&1 || { cat "$folder/setup.log" >&2; return 1; }
         fingerprint "$@" >"$folder/.fingerprint"
     fi
+    ninja -C "$folder" build.ninja >"$folder/setup.log" 2>&1 || { cat "$folder/setup.log" >&2; return 1; }
 }
 
 compile() { # BUILD-FOLDER TARGETS

@@ -1,6 +1,8 @@
 /* Calls of the system on the files of shareable objects. The linker replaces some calls with these (--wrap). */
 #include "share_kit.h"
 
+#include "base/status.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -118,6 +120,7 @@ START_TEST(files_have_a_limit)
     const struct rlimit little = {.rlim_cur = SM_MEMFD_PAGE, .rlim_max = before.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
     const synced_mem_status large = sm_memfd_make(2 * SM_MEMFD_PAGE, &fd);
+    ck_assert_ptr_nonnull(strstr(sm_detail_get().text, "8192 bytes is over the process's limit (RLIMIT_FSIZE)"));
     ck_assert_int_eq(fd, -1);
     const synced_mem_status small = sm_memfd_make(SM_MEMFD_PAGE, &fd);
     sm_fd_close(&fd);

@@ -1,6 +1,8 @@
 /* Checks the program's own signal handlers in debug mode: each is called as it is without debug mode. */
 #include "debug_kit.h"
 
+#include "system/faults.h"
+
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -82,6 +84,21 @@ static void fault_elsewhere_with_handler(void)
 {
     set_handler(on_signal);
     fault_at_no_copy();
+}
+
+static void report_nothing(uintptr_t address)
+{
+    (void)address;
+}
+
+/* A forked child whose parent was in the first call makes one too. */
+static void with_handler_watched_twice(void)
+{
+    set_handler(on_signal);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    sm_faults_watch(report_nothing);
+    touch_to_read(mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    OK(synced_mem_release(mem));
 }
 
 /* Some systems send SIGBUS for a protected page. Here a page of a file with no bytes stands for one. */
@@ -189,6 +206,8 @@ START_TEST(handlers)
     status = run(fault_elsewhere_with_handler, "1");
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 42, "%#x %s", (unsigned)status, said);
     ck_assert_str_eq(said, "");
+    status = run(with_handler_watched_twice, "1");
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 42, "%#x %s", (unsigned)status, said);
     status = run(with_handler_of_the_other_signal, "1");
     ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS, "%#x %s", (unsigned)status, said);
     SAID("is stale since");

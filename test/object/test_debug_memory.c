@@ -387,7 +387,7 @@ END_TEST
 START_TEST(system_that_refuses)
 {
     lives(fail_to_protect);
-    SAID("the host copy of '' (5000 bytes) is not protected, as mprotect() failed;");
+    SAID("the host copy of '' (5000 bytes) is not protected, as the system refuses it;");
 }
 END_TEST
 

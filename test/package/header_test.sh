@@ -60,6 +60,13 @@ for header in "$@"; do
             try "$language" "$dir/alone.c" $compiler -Wstrict-prototypes -Wmissing-prototypes
         done
     done
+    # The dialect of Microsoft's compiler, with clang's own headers, which lack this one.
+    mkdir -p "$dir/include"
+    echo 'typedef struct file FILE;' >"$dir/include/stdio.h"
+    for define in -USYNCED_MEM_DLL -DSYNCED_MEM_DLL; do
+        try c11 "$dir/alone.c" clang --target=x86_64-pc-windows-msvc -fms-compatibility -ffreestanding \
+            -isystem "$dir/include" $define
+    done
     for compiler in g++ clang++; do
         command -v "$compiler" >/dev/null 2>&1 || continue
         for language in c++98 c++11 c++17 c++20; do

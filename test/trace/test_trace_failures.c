@@ -120,7 +120,7 @@ START_TEST(file_that_fails_at_the_end)
     failing_close = true;
     FAILS(SYNCED_MEM_ERR_FILE, synced_mem_trace_stop());
     failing_close = false;
-    SAYS("Input/output error");
+    SAYS(strerror(EIO));
     ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST

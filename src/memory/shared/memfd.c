@@ -46,7 +46,11 @@ synced_mem_status sm_memfd_probe(void)
 
 synced_mem_status sm_memfd_make(size_t bytes, int *fd)
 {
-    return check_system(sm_sealed_make(bytes, fd), "no file in memory can be made");
+    const int error = sm_sealed_make(bytes, fd);
+    if (error == SM_SEALED_LIMIT)
+        return sm_fail(SYNCED_MEM_ERR_FILE, "a file in memory of %zu bytes is over the process's limit (RLIMIT_FSIZE)",
+                       bytes);
+    return check_system(error, "no file in memory can be made");
 }
 
 synced_mem_status sm_memfd_check(int fd, size_t bytes)

@@ -52,7 +52,7 @@ int sm_sealed_make(size_t bytes, int *fd)
 {
     *fd = -1;
     if (is_over_limit(bytes))
-        return EFBIG;
+        return SM_SEALED_LIMIT;
     *fd = create_file();
     if (*fd < 0)
         return errno;

@@ -60,7 +60,10 @@ static void watch_signal(int number)
 {
     struct sigaction *const its = get_before(number);
     struct sigaction action;
-    (void)sigaction(number, NULL, its);
+    (void)sigaction(number, NULL, &action);
+    if ((action.sa_flags & SA_SIGINFO) && action.sa_sigaction == handle_fault)
+        return;
+    *its = action;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = handle_fault;
     action.sa_mask = its->sa_mask;

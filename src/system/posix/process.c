@@ -1,6 +1,7 @@
 /* The process, by POSIX. */
 #include "system/process.h"
 
+#include <stdlib.h>
 #include <unistd.h>
 
 long sm_process_id(void)
@@ -12,6 +13,11 @@ unsigned sm_processors(void)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     return processors > 0 ? (unsigned)processors : 1;
+}
+
+void sm_watch_exit(void (*function)(void))
+{
+    (void)atexit(function);
 }
 
 /* Other threads run until the process is gone. */

@@ -28,13 +28,15 @@ void sm_thread_join(sm_thread thread)
 }
 
 static pthread_key_t thread_end;
+static bool watched;
 
 void sm_thread_watch_ends(void (*end)(void *value))
 {
-    (void)pthread_key_create(&thread_end, end);
+    watched = pthread_key_create(&thread_end, end) == 0;
 }
 
 void sm_thread_set_end(void *value)
 {
-    (void)pthread_setspecific(thread_end, value);
+    if (watched)
+        (void)pthread_setspecific(thread_end, value);
 }
