@@ -121,8 +121,8 @@ static void arguments(void)
 
     make_kit(&kit);
     const void *const kernel = load_kernel();
-    expect_code("a launch of no blocks", cudaErrorInvalidConfiguration, launch_shape(kernel, &job, 0, 32, kit.stream));
-    expect_code("of 2000 threads", cudaErrorInvalidConfiguration, launch_shape(kernel, &job, 1, 2000, kit.stream));
+    expect_code("a launch of no blocks", cudaErrorInvalidValue, launch_shape(kernel, &job, 0, 32, kit.stream));
+    expect_code("of 2000 threads", cudaErrorInvalidValue, launch_shape(kernel, &job, 1, 2000, kit.stream));
     expect_code("on the legacy stream", cudaSuccess, launch(kernel, &job, NULL));
     expect_code("on the thread's own stream", cudaSuccess, launch(kernel, &job, cudaStreamPerThread));
     MUST(cudaDeviceSynchronize());

@@ -147,7 +147,7 @@ static cudaError_t launch(const cudaLaunchConfig_t *config, const void *function
     const cudaError_t error = emu_stream_to_queue(config->stream, &stream);
     if (error != cudaSuccess)
         return error;
-    return is_shape(config) ? emu_list_queue(stream, args[0], kernel->library) : cudaErrorInvalidConfiguration;
+    return is_shape(config) ? emu_list_queue(stream, args[0], kernel->library) : cudaErrorInvalidValue;
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)
