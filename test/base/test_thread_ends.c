@@ -97,7 +97,7 @@ END_TEST
 Suite *suite(void)
 {
     Suite *const made = suite_create("thread_ends");
-    TCase *const tests = add_case_in_children(made, "destructors");
+    TCase *const tests = add_case(made, "destructors");
     tcase_add_test(tests, a_late_destructor);
 #if WITH_POSIX
     tcase_add_test(tests, no_key);
