@@ -308,7 +308,7 @@ unsigned emu_frames(const void **frames, unsigned most);
 struct emu_place emu_place_of(const void *address);
 void emu_print_frames(const void *const *frames, unsigned count); /* to stderr */
 
-/* ---- system_linux.c, system_posix.c, system_windows.c ---- */
+/* ---- system_linux.c, system_none.c, system_posix.c, system_windows.c ---- */
 /* Makes a file for memory, without bytes. Returns a descriptor that no other program inherits, -1: the system refuses
  * it. */
 int emu_file_make(void);

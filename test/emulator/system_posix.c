@@ -1,5 +1,5 @@
 /*
- * The emulator's calls of a system of POSIX that is not Linux. Files have no seals, and keep all their bytes.
+ * The emulator's calls of a system of POSIX that is not Linux, beside those in system_none.c.
  */
 #include "emu.h"
 
@@ -20,28 +20,6 @@ int emu_file_make(void)
     (void)unlink(path);
     (void)fcntl(file, F_SETFD, FD_CLOEXEC);
     return file;
-}
-
-bool emu_file_release(int file, size_t offset, size_t size)
-{
-    (void)file, (void)offset, (void)size;
-    return false;
-}
-
-void emu_file_seal(int file)
-{
-    (void)file;
-}
-
-bool emu_pages_release(void *start, size_t size)
-{
-    (void)start, (void)size;
-    return false;
-}
-
-void emu_pages_leave_out_of_dumps(void *start, size_t size)
-{
-    (void)start, (void)size;
 }
 
 uintptr_t emu_moved_by(const void *object)

@@ -13,28 +13,6 @@ int emu_file_make(void)
     return emu_open_memory();
 }
 
-bool emu_file_release(int file, size_t offset, size_t size)
-{
-    (void)file, (void)offset, (void)size;
-    return false;
-}
-
-void emu_file_seal(int file)
-{
-    (void)file;
-}
-
-bool emu_pages_release(void *start, size_t size)
-{
-    (void)start, (void)size;
-    return false;
-}
-
-void emu_pages_leave_out_of_dumps(void *start, size_t size)
-{
-    (void)start, (void)size;
-}
-
 unsigned emu_frames(const void **frames, unsigned most)
 {
     return RtlCaptureStackBackTrace(1, most, (void **)frames, NULL);

@@ -1,4 +1,4 @@
-/* What tests use of POSIX and C11 that MinGW's C library lacks. Included in front of each test. */
+/* Functions of POSIX and C11 that tests use and MinGW's C library lacks. Included in front of each test. */
 #ifndef COMPAT_H
 #define COMPAT_H
 

@@ -1,5 +1,5 @@
 /*
- * What Windows does in another way than Linux: the ends of programs and threads, waits with a time, faults.
+ * Programs that check what Windows does in another way than Linux: ends of programs and threads, waits, faults.
  *
  *     ends exit N      N programs end by themselves in the middle of four threads' work; nearly all of their traces are
  *                      whole, also if exit() is of another C library than the one that this program is built with

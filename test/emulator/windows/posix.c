@@ -8,7 +8,7 @@
 
 enum { MOST_RANGES = 256, STEP = 1 << 16 };
 
-/* What was reserved, and the parts of it to read and write. */
+/* Reserved ranges of addresses, and the parts of them to read and write. */
 struct range {
     uintptr_t start, end;
 };
@@ -63,7 +63,7 @@ static void *reserve(size_t size)
     return start && add(reserved, start, size) ? start : NULL;
 }
 
-/* What another process could map can't be mapped. */
+/* Memory that another process could map is refused. */
 void *emu_mmap(void *start, size_t size, int protection, int flags, int file, off_t offset)
 {
     (void)file, (void)offset;
@@ -76,7 +76,7 @@ void *emu_mmap(void *start, size_t size, int protection, int flags, int file, of
     return start ? start : MAP_FAILED;
 }
 
-/* What is around an aligned range stays reserved with it. */
+/* The addresses around an aligned range stay reserved with it. */
 int emu_munmap(void *start, size_t size)
 {
     AcquireSRWLockExclusive(&lock);

@@ -1,5 +1,5 @@
 /*
- * What the emulated runtime uses of Linux, as far as Windows has it. Included in front of each file; the headers beside
+ * Stand-ins for the functions of POSIX that the emulated runtime uses. Included in front of each file; the headers beside
  * this one include it. What is not there: memory that processes share, which can't be made; reports of faults; names of
  * callers, and their stacks.
  */
