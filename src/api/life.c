@@ -349,7 +349,7 @@ static synced_mem_status shut_down_library(void)
         sm_staged_shutdown();
     sm_trace_rest();
     if (status == SYNCED_MEM_OK)
-        sm_kernel_start_shutdown();
+        sm_kernel_probes_shutdown();
     if (status == SYNCED_MEM_OK)
         status = sm_stream_shutdown();
     if (status == SYNCED_MEM_OK)

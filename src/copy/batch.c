@@ -11,6 +11,7 @@ enum { MOST_COMPARED = 64 };
 void sm_batch_open(struct sm_batch *batch, const struct sm_stream *stream)
 {
     const size_t room = sm_trace_on() ? 0 : batch->room;
+    batch->has_failed = false;
     batch->is_open = room > 0 && batch->direction != SM_D2D && sm_device_has_batches(stream->handle);
     sm_kernel_list_begin(&batch->list, stream, batch->is_async ? room : 0);
 }
@@ -50,8 +51,7 @@ static bool extend_last_listed(struct sm_batch *batch, struct sm_batch_copy copy
     if (!lies_behind(&copy, last->to, last->from, last->bytes))
         return false;
     if (sm_kernel_list_takes(list, size)) {
-        last->bytes = size;
-        list->bytes += copy.size;
+        sm_kernel_list_extend(list, copy.size);
         return true;
     }
     if (!sm_batch_takes(batch, batch->direction == SM_H2D ? last->from : last->to, size, true))
@@ -90,8 +90,7 @@ synced_mem_status sm_batch_make_way(struct sm_batch *batch, struct sm_stream *st
 void sm_batch_empty(struct sm_batch *batch)
 {
     batch->count = 0;
-    batch->list.count = 0;
-    batch->list.bytes = 0;
+    sm_kernel_list_empty(&batch->list);
     batch->memory = NULL;
     batch->ranges[false] = batch->ranges[true] = (struct sm_target_range){.low = 0};
 }
@@ -114,7 +113,7 @@ static void count_transfers(const struct sm_batch *batch, size_t count, uint64_t
 }
 
 /* What no kernel makes joins the copies by engines, or is queued alone. */
-synced_mem_status sm_batch_send_list(struct sm_batch *batch, struct sm_stream *stream)
+static synced_mem_status send_listed(struct sm_batch *batch, struct sm_stream *stream)
 {
     struct sm_kernel_list *const list = &batch->list;
     const bool up = batch->direction == SM_H2D;
@@ -132,10 +131,23 @@ synced_mem_status sm_batch_send_list(struct sm_batch *batch, struct sm_stream *s
         bytes -= copy->bytes;
     }
     count_transfers(batch, list->count - (batch->count - joined_before), bytes);
-    list->count = 0;
-    list->bytes = 0;
+    sm_kernel_list_empty(list);
     batch->memory = NULL;
     return SYNCED_MEM_OK;
+}
+
+static synced_mem_status note_failure(struct sm_batch *batch, synced_mem_status status)
+{
+    batch->has_failed = batch->has_failed || status != SYNCED_MEM_OK;
+    return status;
+}
+
+synced_mem_status sm_batch_send_list(struct sm_batch *batch, struct sm_stream *stream)
+{
+    const synced_mem_status status = note_failure(batch, send_listed(batch, stream));
+    if (status != SYNCED_MEM_OK)
+        sm_batch_empty(batch);
+    return status;
 }
 
 static synced_mem_status send_to_engines(struct sm_batch *batch, const struct sm_stream *stream)
@@ -155,7 +167,7 @@ synced_mem_status sm_batch_send(struct sm_batch *batch, struct sm_stream *stream
 {
     synced_mem_status status = sm_batch_send_list(batch, stream);
     if (status == SYNCED_MEM_OK)
-        status = send_to_engines(batch, stream);
+        status = note_failure(batch, send_to_engines(batch, stream));
     sm_batch_empty(batch);
     return status;
 }

@@ -45,8 +45,9 @@ struct sm_batch {
     /* The transfers are those of a push, pull or copy: the host need not wait for their end, and a kernel may make
      * them. */
     bool is_async;
-    bool is_open; /* it may collect copies for engines; set by sm_batch_begin() */
-    size_t count; /* of copies by engines */
+    bool is_open;    /* it may collect copies for engines; set by sm_batch_begin() */
+    bool has_failed; /* a call of sm_batch_send() has failed; any of the copies may be missing */
+    size_t count;    /* of copies by engines */
     enum sm_direction direction;
     /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). high 0: there is
      * none. */
@@ -76,11 +77,11 @@ static inline bool sm_batch_takes(const struct sm_batch *batch, const void *host
     return batch->is_open && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D);
 }
 
-/* Queues the listed copies, and counts them as transfers. Does not block. Errors: as sm_batch_send(). */
+/* Queues the listed copies, and counts them as transfers. Errors: as sm_batch_send(); the batch is then empty. */
 synced_mem_status sm_batch_send_list(struct sm_batch *batch, struct sm_stream *stream);
 
-/* Queues the collected copies, and counts them as transfers. Listed ones that no kernel makes go by engine. Does not
- * block. On failure any of them may be queued, and none is counted as a transfer. */
+/* Queues the collected copies, and counts them as transfers. Listed ones that no kernel makes go by engine. On
+ * failure any of them may be queued, and none is counted as a transfer. */
 synced_mem_status sm_batch_send(struct sm_batch *batch, struct sm_stream *stream);
 
 /* Returns whether bytes lie outside the range of the targets in user memory, or in the library's. */
@@ -126,6 +127,8 @@ static inline synced_mem_status sm_batch_collect(struct sm_batch *batch, struct 
         range->high = end;
     if (batch->memory && batch->memory == copy.memory && sm_batch_extend_last(batch, copy))
         return SYNCED_MEM_OK;
+    if (copy.listed && batch->list.count == 0)
+        sm_kernel_list_look_for_room(&batch->list);
     if (copy.listed)
         sm_kernel_list_add(&batch->list, copy.to, copy.from, copy.size);
     else

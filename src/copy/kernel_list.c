@@ -4,7 +4,6 @@
 #include "base/stats.h"
 #include "base/status.h"
 #include "copy/bounce.h"
-#include "copy/kernel_start.h"
 
 #include <string.h>
 
@@ -14,8 +13,15 @@ enum { MOST_ENTRIES = 1 << 15 };
 void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *stream, size_t copies)
 {
     list->is_open = stream->kind != SM_STREAM_INTERNAL && sm_kernel_way_is_open(stream->device, copies);
-    if (list->is_open)
-        sm_kernel_start_look(stream->device);
+    list->has_room = false;
+    list->device = stream->device;
+    list->probe.since = 0;
+}
+
+void sm_kernel_list_look_for_room(struct sm_kernel_list *list)
+{
+    if (!list->has_room && list->probe.since == 0)
+        sm_kernel_probe_begin(&list->probe, list->device);
 }
 
 /* Gives the buffer back behind the kernel. */
@@ -26,6 +32,7 @@ static void give_buffer(struct sm_bounce *buffer, struct sm_stream *stream)
         const synced_mem_status waited = sm_device_stream_sync(stream->device, stream->handle);
         if (waited != SYNCED_MEM_OK && waited != SYNCED_MEM_ERR_DEVICE_LOST) {
             sm_bounce_lose(buffer);
+            sm_device_keep_lists();
             return;
         }
     }
@@ -48,10 +55,7 @@ static bool launch_kernel(const struct sm_list_entry *entries, size_t count, int
     job.list = is_few ? NULL : sm_bounce_data(buffer);
     if (is_few)
         memcpy(job.few, entries, count * sizeof *entries);
-    job.started = sm_kernel_start_begin(stream);
     const bool queued = sm_device_run_list(stream->device, &job, blocks, stream->handle) == SYNCED_MEM_OK;
-    if (job.started)
-        sm_kernel_start_end(stream->device, queued);
     if (queued)
         give_buffer(buffer, stream);
     else
@@ -76,14 +80,19 @@ static size_t launch_kernels(const struct sm_kernel_list *list, int value, unsig
     return queued;
 }
 
-size_t sm_kernel_list_send(const struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream)
+size_t sm_kernel_list_send(struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream)
 {
-    return launch_kernels(list, -1, sm_kernel_way_blocks(stream->device, direction, list->count, list->bytes), stream);
+    const unsigned blocks = sm_kernel_way_blocks(stream->device, direction, list->count, list->bytes, list->longest);
+    if (blocks > 0 && !list->has_room)
+        list->has_room = list->is_open = sm_kernel_probe_ended(
+            &list->probe, list->device, sm_kernel_way_patience(direction, list->count, list->bytes));
+    return list->has_room ? launch_kernels(list, -1, blocks, stream) : 0;
 }
 
 size_t sm_kernel_list_fill(const struct sm_kernel_list *list, unsigned char value, struct sm_stream *stream)
 {
     if (!sm_kernel_way_is_open(stream->device, list->count))
         return 0;
-    return launch_kernels(list, value, sm_kernel_way_blocks(stream->device, SM_D2D, list->count, list->bytes), stream);
+    const unsigned blocks = sm_kernel_way_blocks(stream->device, SM_D2D, list->count, list->bytes, list->longest);
+    return launch_kernels(list, value, blocks, stream);
 }

@@ -5,6 +5,7 @@
 #ifndef SM_KERNEL_LIST_H
 #define SM_KERNEL_LIST_H
 
+#include "copy/kernel_start.h"
 #include "copy/kernel_way.h"
 #include "device/copy_list.h"
 #include "stream/stream.h"
@@ -16,7 +17,11 @@ struct sm_kernel_list {
     struct sm_list_entry *entries; /* the caller provides them */
     size_t count;
     uint64_t bytes; /* of all entries */
+    size_t longest; /* the most bytes of an entry */
     bool is_open;   /* it may collect copies; set by sm_kernel_list_begin() */
+    bool has_room;  /* the device has been seen to have room for a kernel */
+    int device;
+    struct sm_kernel_probe probe;
 };
 
 /* Prepares the list to collect copies for the stream. It collects none if the way by kernel is closed for so many
@@ -32,12 +37,35 @@ static inline void sm_kernel_list_add(struct sm_kernel_list *list, void *to, con
 {
     list->entries[list->count++] = (struct sm_list_entry){to, from, size};
     list->bytes += size;
+    if (size > list->longest)
+        list->longest = size;
 }
 
+/* Makes the last entry longer. */
+static inline void sm_kernel_list_extend(struct sm_kernel_list *list, size_t size)
+{
+    struct sm_list_entry *const last = &list->entries[list->count - 1];
+    last->bytes += size;
+    list->bytes += size;
+    if (last->bytes > list->longest)
+        list->longest = last->bytes;
+}
+
+static inline void sm_kernel_list_empty(struct sm_kernel_list *list)
+{
+    list->count = 0;
+    list->bytes = 0;
+    list->longest = 0;
+}
+
+/* Begins to look whether the device has room for a kernel, so that the answer is there when the copies are sent. */
+void sm_kernel_list_look_for_room(struct sm_kernel_list *list);
+
 /* Queues the copies by kernels, and counts them. Returns how many of them, the first ones, are queued; the others are
- * to go by engine. Does not block. The error detail stays as it is. */
-size_t sm_kernel_list_send(const struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream);
-/* Does the same for fills with a byte. */
+ * to go by engine. Waits for some microseconds to see that the device has room for a kernel; without room the list
+ * closes. The error detail stays as it is. */
+size_t sm_kernel_list_send(struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream);
+/* Does the same for fills with a byte, without a look for room: the runtime's own fills are kernels too. */
 size_t sm_kernel_list_fill(const struct sm_kernel_list *list, unsigned char value, struct sm_stream *stream);
 
 #endif

@@ -1,25 +1,30 @@
 /*
- * Whether kernels of lists start in time. Of each device one kernel at a time is watched: a fence stands before it in
- * its stream, and it sets a word in page-locked memory as it starts. A kernel is late if its fence has been done for a
- * while and the word is not set, because the program's kernels leave it no multiprocessor.
+ * Whether a device has room for a kernel. A kernel of the program may fill the device and wait for the host. A kernel of
+ * lists that is queued then would not start, and nothing could take it back. So each call that has a list first launches
+ * a kernel without entries, the probe, on a stream of the library's own, and asks later whether it has ended.
  */
 #ifndef SM_KERNEL_START_H
 #define SM_KERNEL_START_H
 
-#include "stream/stream.h"
+#include <stdbool.h>
+#include <stdint.h>
 
-/* Returns the word that the next kernel on the stream is to set, which is then watched; NULL: none is to be watched. */
-unsigned *sm_kernel_start_begin(struct sm_stream *stream);
-/* Follows the launch if there is a word. launched: the kernel is queued. */
-void sm_kernel_start_end(int device, bool launched);
+/* A probe that a call has launched. */
+struct sm_kernel_probe {
+    uint64_t since; /* the time of the launch; 0: none is launched */
+};
 
-/* Looks at the watched kernel. If it is late, closes the way by kernel on the device. Does not block. */
-void sm_kernel_start_look(int device);
+/* Launches a probe. Does nothing if an earlier one still waits. The error detail stays as it is. */
+void sm_kernel_probe_begin(struct sm_kernel_probe *probe, int device);
 
-/* Sets after how many nanoseconds a kernel is late. 0: the default. For tests. */
-void sm_kernel_start_set_late(uint64_t nanoseconds);
+/* Returns whether the probe has ended, at the latest so many nanoseconds after its launch. The error detail stays as it
+ * is. */
+bool sm_kernel_probe_ended(const struct sm_kernel_probe *probe, int device, uint64_t patience);
 
-/* Gives up all words and fences. No kernel may be queued. */
-void sm_kernel_start_shutdown(void);
+/* Sets for how many nanoseconds every call waits for its probe. 0: as long as the caller says. For tests. */
+void sm_kernel_probe_set_patience(uint64_t nanoseconds);
+
+/* Waits for the probes. */
+void sm_kernel_probes_shutdown(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * The way of the copies of one call: by the device's copy engines, or by a kernel. A kernel makes many small copies
  * faster, because engines take a time for each. It needs multiprocessors, so it may wait for the program's own kernels,
- * which engines never do. Therefore only calls on many copies ask for this way, it can be switched off, and it closes
- * by itself on a device where a kernel has started late.
+ * which engines never do. Therefore only calls on many copies ask for this way, it can be switched off, and it is taken
+ * only if the device has room for a kernel (kernel_start.h).
  */
 #ifndef SM_KERNEL_WAY_H
 #define SM_KERNEL_WAY_H
@@ -23,13 +23,15 @@ enum { SM_BLOCKS_BY_DEVICE = -1, SM_MOST_BLOCKS = 1024 };
  * load the kernel, and the way is open from then on. Does not block. */
 bool sm_kernel_way_is_open(int device, size_t copies);
 
-/* Returns how many blocks make these copies, or these fills (SM_D2D); 0: engines are faster. */
-unsigned sm_kernel_way_blocks(int device, enum sm_direction direction, size_t copies, uint64_t bytes);
+/* Returns how many blocks make these copies, or these fills (SM_D2D); 0: engines are faster. longest: the bytes of the
+ * largest copy, which one warp makes. */
+unsigned sm_kernel_way_blocks(int device, enum sm_direction direction, size_t copies, uint64_t bytes, size_t longest);
 
-/* Closes the way on the device until the setting changes. */
-void sm_kernel_way_close(int device);
+/* Returns for how many nanoseconds a call waits for room for a kernel: a part of what engines would take, because the
+ * wait is lost if there is none. */
+uint64_t sm_kernel_way_patience(enum sm_direction direction, size_t copies, uint64_t bytes);
 
-/* The program's setting. A change opens the way on all devices again. */
+/* The program's setting. */
 void sm_kernel_way_set(int blocks);
 int sm_kernel_way_get(void);
 

@@ -73,11 +73,40 @@ static bool is_for_kernels(const struct sm_copy *copy, int device)
            (copy->source == SYNCED_MEM_SOURCE_DEVICE && copy->device == device);
 }
 
+/* The kernel copies byte by byte what is not equally aligned. */
+static bool is_slow_for_kernels(const struct sm_transfer *transfer)
+{
+    enum { ELEMENT = 4, MOST_BYTES = 4096 };
+    const uintptr_t apart = (uintptr_t)sm_copy_data(transfer->to) ^ (uintptr_t)get_source(transfer);
+    return apart % ELEMENT != 0 && transfer->size > MOST_BYTES;
+}
+
 /* A bounce buffer is such memory. */
 static bool can_be_listed(const struct sm_transfer *transfer, int device)
 {
     return sm_kernel_list_takes(&transfer->batch->list, transfer->size) && is_for_kernels(transfer->to, device) &&
-           (transfer->bounce || is_for_kernels(transfer->from, device));
+           (transfer->bounce || is_for_kernels(transfer->from, device)) && !is_slow_for_kernels(transfer);
+}
+
+static struct sm_batch_copy describe_copy(const struct sm_transfer *transfer, bool listed)
+{
+    return (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
+                                  .from = get_source(transfer),
+                                  .size = transfer->size,
+                                  .memory = transfer->memory,
+                                  .of_user = sm_copy_is_of_user(transfer->to),
+                                  .listed = listed};
+}
+
+/* Queues a transfer of a batch alone. Collected copies of the same target came before it. */
+static __attribute__((noinline)) synced_mem_status queue_past_batch(struct sm_transfer *transfer,
+                                                                    struct sm_stream *stream)
+{
+    struct sm_batch *const batch = transfer->batch;
+    transfer->batch = NULL;
+    if (sm_batch_count(batch) > 0)
+        SM_TRY(sm_batch_make_way(batch, stream, describe_copy(transfer, false)));
+    return queue_single_transfer(transfer, stream);
 }
 
 /* Queues the copy, or has the batch collect it. */
@@ -89,15 +118,8 @@ static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stre
     const bool listed = can_be_listed(transfer, stream->device);
     if (listed ||
         (!transfer->bounce && sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
-        return sm_batch_collect(transfer->batch, stream,
-                                (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
-                                                       .from = get_source(transfer),
-                                                       .size = transfer->size,
-                                                       .memory = transfer->memory,
-                                                       .of_user = sm_copy_is_of_user(transfer->to),
-                                                       .listed = listed});
-    transfer->batch = NULL;
-    return queue_single_transfer(transfer, stream);
+        return sm_batch_collect(transfer->batch, stream, describe_copy(transfer, listed));
+    return queue_past_batch(transfer, stream);
 }
 
 /* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read

@@ -20,7 +20,6 @@ enum { SM_FEW_ENTRIES = 160 };
 /* The kernel's only parameter. */
 struct sm_list_job {
     const struct sm_list_entry *list; /* in page-locked memory; NULL: the entries are in few */
-    unsigned *started;                /* a word in page-locked memory that the kernel sets to 1 as it starts, or NULL */
     unsigned count;
     int value; /* fills with this byte; -1: copies */
     struct sm_list_entry few[SM_FEW_ENTRIES];

@@ -238,6 +238,8 @@ synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *
 unsigned sm_device_list_processors(int device);
 /* Waits until no thread loads code. */
 void sm_device_await_lists(void);
+/* Makes the code of the kernel stay for good, because nobody can tell when a kernel ends. */
+void sm_device_keep_lists(void);
 /* Queues a kernel of so many blocks that copies or fills the job's entries, in no order among themselves. The job has
  * been read when this returns; its list, if it is not in the job, and the memory of the entries are read until the
  * kernel has ended. All memory is the device's own, or page-locked without a limit to one device. Only if

@@ -299,6 +299,10 @@ void sm_device_await_lists(void)
 {
 }
 
+void sm_device_keep_lists(void)
+{
+}
+
 synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, unsigned blocks,
                                      synced_mem_stream stream)
 {

@@ -197,9 +197,12 @@ static synced_mem_status copy_pairs(struct call *call)
     const bool copied = status == SYNCED_MEM_OK;
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status entered = sm_transfers_enter(transfers, call->common.stream);
+    const bool are_sent = !transfers->batch.has_failed;
     for (size_t i = 0; i < call->list.length; i++)
         if (call->list.pairs[i].queued)
-            sm_pair_set_heads(&call->common, &call->list.pairs[i], entered);
+            sm_pair_set_heads(&call->common, &call->list.pairs[i], are_sent ? entered : SYNCED_MEM_ERR_CUDA);
+    if (!are_sent || entered != SYNCED_MEM_OK)
+        call->round.failed = NULL; /* it may be because of any of the pairs */
     if (!copied)
         sm_detail_set(&first);
     return copied ? entered : status;

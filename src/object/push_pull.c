@@ -287,11 +287,13 @@ static synced_mem_status move_all_records(struct call *call)
     }
     sm_inflight_unreserve_many(batch->reads); /* a record that is not moved, or is staged, needs none */
     batch->reads = NULL;
+    if (batch->has_failed)
+        call->round.failed = NULL; /* it may be because of any of the objects */
     if (status != SYNCED_MEM_OK)
         return sm_transfers_enter_unsent(&call->transfers, call->stream, status);
     status = sm_transfers_enter(&call->transfers, call->stream);
     if (status != SYNCED_MEM_OK) {
-        call->round.failed = NULL; /* it may be because of any of the objects */
+        call->round.failed = NULL;
         return status;
     }
     call->arrives_alone = is_pull(call) && (call->transfers.staged == 0 || sm_staged_has_threads());

@@ -412,6 +412,7 @@ struct emu_device {
     int gpu; /* the physical GPU's number, which identifies it in other processes */
     cudaError_t sticky;
     cudaError_t break_code;
+    bool occupied; /* a kernel that waits for the host has all multiprocessors */
     size_t limit;
     size_t used;
     struct emu_attribute *attributes;

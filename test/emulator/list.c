@@ -38,8 +38,6 @@ static size_t list_ranges(const struct list *list, struct emu_range *ranges)
     size_t count = 0;
     if (list->job.list != NULL)
         ranges[count++] = (struct emu_range){list->job.list, list_bytes(&list->job), false};
-    if (list->job.started != NULL)
-        ranges[count++] = (struct emu_range){list->job.started, sizeof *list->job.started, true};
     for (unsigned i = 0; i < list->job.count; i++) {
         const struct sm_list_entry *const entry = &list->entries[i];
         ranges[count++] = (struct emu_range){entry->to, entry->bytes, true};
@@ -116,8 +114,6 @@ void emu_list_run(struct emu_op *op)
     const struct sm_list_job *const job = &list->job;
     if (job->list != NULL && memcmp(entries_of(job), list->entries, list_bytes(job)) != 0)
         (void)emu_misuse("the list of a kernel, %p, has changed since its launch", (const void *)job->list);
-    if (job->started != NULL)
-        *(volatile unsigned *)(void *)emu_bytes(job->started) = 1;
     for (unsigned i = 0; i < job->count; i++) {
         const struct sm_list_entry *const entry = &list->entries[i];
         if (entry->bytes > 0 && fills(job))

@@ -216,6 +216,7 @@ static void reset_device(struct emu_device *device, int number)
     device->context = false;
     device->gpu = number;
     device->sticky = device->break_code = cudaSuccess;
+    device->occupied = false;
     device->limit = DEFAULT_MEMORY;
     device->used = 0;
     device->attribute_count = 0;
@@ -376,6 +377,15 @@ void emu_break_device(int device, cudaError_t code)
     emu_lock();
     if (device >= 0 && device < EMU_MAX_DEVICES)
         emu.devices[device].break_code = code;
+    emu_unlock();
+}
+
+void emu_occupy_device(int device, bool occupied)
+{
+    emu_lock();
+    if (device >= 0 && device < EMU_MAX_DEVICES)
+        emu.devices[device].occupied = occupied;
+    (void)pthread_cond_broadcast(&emu.ran);
     emu_unlock();
 }
 

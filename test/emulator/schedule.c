@@ -360,6 +360,13 @@ static bool breaks(const struct emu_op *op)
     return device->sticky != cudaSuccess;
 }
 
+/* Returns whether the operation needs multiprocessors, of which the device has none free. */
+static bool is_held_up(const struct emu_op *op)
+{
+    const bool is_kernel = op->kind == EMU_OP_KERNEL || op->kind == EMU_OP_LIST || op->kind == EMU_OP_FILL;
+    return is_kernel && emu.devices[op->device].occupied;
+}
+
 /* Runs the operation and its dependencies, nothing else. References keep the operations on the stack alive while the
  * lock is released for a function. */
 static void run_up_to(struct emu_op *op, bool wait)
@@ -378,7 +385,7 @@ static void run_up_to(struct emu_op *op, bool wait)
         struct emu_op *dep = head->state == EMU_OP_QUEUED ? undone_dep(head) : NULL;
         if (dep != NULL)
             push(&stack, dep);
-        else if (head->state == EMU_OP_QUEUED)
+        else if (head->state == EMU_OP_QUEUED && !is_held_up(head))
             run(head);
         else if (wait && !breaks(head))
             pthread_cond_wait(&emu.ran, &emu.lock);
@@ -451,7 +458,7 @@ void emu_progress(void)
     while (emu.active_count > 0 && emu_chance(emu.eagerness)) {
         const struct emu_stream *stream = emu.active[emu_random() % emu.active_count];
         struct emu_op *head = stream->head;
-        if (head->state == EMU_OP_QUEUED && !is_starved(stream) && undone_dep(head) == NULL)
+        if (head->state == EMU_OP_QUEUED && !is_starved(stream) && undone_dep(head) == NULL && !is_held_up(head))
             run(head);
     }
 }

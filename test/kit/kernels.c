@@ -14,7 +14,7 @@ void use_kernels(int devices)
 {
     sm_kernel_way_set(SM_BLOCKS_BY_DEVICE);
     sm_kernel_way_set_least(LEAST);
-    sm_kernel_start_set_late(NEVER_NS);
+    sm_kernel_probe_set_patience(NEVER_NS);
     for (int device = 0; device < devices && device < sm_device_count(); device++) {
         (void)sm_device_list_processors(device);
         sm_device_await_lists();

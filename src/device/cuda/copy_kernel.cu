@@ -67,8 +67,6 @@ extern "C" __global__ void sm_list_kernel(const __grid_constant__ struct sm_list
     const struct sm_list_entry *const list = job.list ? job.list : job.few;
     const unsigned lane = threadIdx.x % LANES;
     const unsigned warps = gridDim.x * (blockDim.x / LANES);
-    if (job.started && blockIdx.x == 0 && threadIdx.x == 0)
-        *(volatile unsigned *)job.started = 1;
     for (unsigned i = blockIdx.x * (blockDim.x / LANES) + threadIdx.x / LANES; i < job.count; i += warps) {
         unsigned char *const to = (unsigned char *)list[i].to;
         const unsigned char *const from = (const unsigned char *)list[i].from;

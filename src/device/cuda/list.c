@@ -25,10 +25,12 @@ static struct device {
     int priority; /* the highest */
 } devices[SM_MAX_DEVICES];
 
-/* One thread loads at a time. It alone uses the first two while busy is set. */
+/* One thread loads at a time. It alone uses the first three while busy is set. */
 static cudaLibrary_t library;
+static int library_device; /* has a context, as the library was loaded on it */
 static cudaKernel_t kernel;
 static atomic_bool busy;
+static atomic_bool is_kept; /* the library */
 static struct sm_events ended; /* loading */
 
 /* ---- Loading ---- */
@@ -71,6 +73,7 @@ static synced_mem_status load_library(int device)
                       "cudaLibraryLoadData", device, 0));
     const synced_mem_status status =
         check_code(cudaLibraryGetKernel(&kernel, loaded, "sm_list_kernel"), "cudaLibraryGetKernel", device, 0);
+    library_device = device;
     if (status == SYNCED_MEM_OK)
         library = loaded;
     else
@@ -102,6 +105,7 @@ static void *load_in_thread(void *argument)
     struct device *const on = argument;
     struct before before;
     const int device = (int)(on - devices);
+    sm_device_stay(device); /* else leave_device() would return to device 0, which would get a context */
     synced_mem_status status = enter_device(device, &before);
     if (status == SYNCED_MEM_OK)
         status = leave_device(device, &before, load_here(device));
@@ -167,16 +171,24 @@ synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, 
 
 /* ---- Shutdown ---- */
 
+void sm_device_keep_lists(void)
+{
+    atomic_store_explicit(&is_kept, true, memory_order_relaxed);
+}
+
 static synced_mem_status unload_library(void)
 {
     struct before before;
-    SM_TRY(enter_device(0, &before));
-    return leave_device(0, &before, check_code(cudaLibraryUnload(library), "cudaLibraryUnload", 0, 0));
+    SM_TRY(enter_device(library_device, &before));
+    return leave_device(library_device, &before,
+                        check_code(cudaLibraryUnload(library), "cudaLibraryUnload", library_device, 0));
 }
 
 synced_mem_status sm_cuda_unload_lists(void)
 {
     sm_device_await_lists();
+    if (atomic_load_explicit(&is_kept, memory_order_relaxed))
+        return SYNCED_MEM_OK;
     const synced_mem_status status = library ? unload_library() : SYNCED_MEM_OK;
     if (sm_cuda_remains(status))
         return status;
@@ -187,6 +199,10 @@ synced_mem_status sm_cuda_unload_lists(void)
 }
 
 #else
+
+void sm_device_keep_lists(void)
+{
+}
 
 unsigned sm_device_list_processors(int device)
 {
