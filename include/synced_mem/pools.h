@@ -80,13 +80,15 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *stag
 /*
  * Copy engines take a time for each copy, whatever its size. So calls on many objects, and pushes and pulls of objects
  * in many parts, let a kernel copy the small ones between page-locked and device memory of the library's own, on the
- * call's stream. A kernel needs a multiprocessor, which copy engines do not. So a program whose own kernels fill the
- * device and wait for the host must switch this off: the host might wait for copies that can't begin.
+ * call's stream. A kernel needs a multiprocessor, which copy engines do not. So each call first looks, for 20 to 200
+ * microseconds at most, whether the device has room, and else uses copy engines. A program whose kernels fill the device
+ * and wait for the host, and that starts them while other threads push or pull, must switch this off: a kernel that
+ * takes the room just after the look may hold up copies that the host waits for.
  * Details: docs/guide/pools.md.
  */
 
 /** Sets how many thread blocks such a kernel has, fewer for few copies; 0: there are no kernels; -1 (the default): the
- * library chooses by the device and the copies, about an eighth of the multiprocessors. The environment variable
+ * library chooses by the device and the copies, an eighth of the multiprocessors, up to half for small copies. The environment variable
  * SYNCED_MEM_KERNEL_BLOCKS sets the initial value.
  * Errors: ERR_INVALID_ARGUMENT (below -1 or above 1024). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_kernel_blocks(int blocks);

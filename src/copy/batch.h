@@ -127,12 +127,13 @@ static inline synced_mem_status sm_batch_collect(struct sm_batch *batch, struct 
         range->high = end;
     if (batch->memory && batch->memory == copy.memory && sm_batch_extend_last(batch, copy))
         return SYNCED_MEM_OK;
-    if (copy.listed && batch->list.count == 0)
-        sm_kernel_list_look_for_room(&batch->list);
-    if (copy.listed)
+    if (copy.listed) {
         sm_kernel_list_add(&batch->list, copy.to, copy.from, copy.size);
-    else
+        if (batch->list.count == batch->list.look_at)
+            sm_kernel_list_look(&batch->list, batch->direction);
+    } else {
         sm_batch_add(batch, copy.to, copy.from, copy.size);
+    }
     batch->memory = copy.memory;
     batch->last_is_listed = copy.listed;
     return SYNCED_MEM_OK;

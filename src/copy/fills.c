@@ -64,7 +64,7 @@ synced_mem_status sm_fill_copies(const struct sm_fill *fills, size_t count, unsi
 {
     if (count == 0)
         return SYNCED_MEM_OK;
-    struct sm_kernel_list list = {.entries = calloc(count, sizeof *list.entries)};
+    struct sm_kernel_list list = {.entries = calloc(count, sizeof *list.entries), .device = stream->device};
     if (!list.entries)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", count);
     synced_mem_status status = order_all(fills, count, stream);

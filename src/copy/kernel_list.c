@@ -15,13 +15,27 @@ void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *s
     list->is_open = stream->kind != SM_STREAM_INTERNAL && sm_kernel_way_is_open(stream->device, copies);
     list->has_room = false;
     list->device = stream->device;
+    list->look_at = sm_kernel_way_least();
     list->probe.since = 0;
 }
 
-void sm_kernel_list_look_for_room(struct sm_kernel_list *list)
+static unsigned choose_blocks(const struct sm_kernel_list *list, enum sm_direction direction)
+{
+    return sm_kernel_way_blocks(list->device, direction, list->count, list->bytes, list->longest);
+}
+
+static void look_for_room(struct sm_kernel_list *list)
 {
     if (!list->has_room && list->probe.since == 0)
         sm_kernel_probe_begin(&list->probe, list->device);
+}
+
+void sm_kernel_list_look(struct sm_kernel_list *list, enum sm_direction direction)
+{
+    if (choose_blocks(list, direction) > 0)
+        look_for_room(list);
+    else
+        list->look_at *= 2;
 }
 
 /* Gives the buffer back behind the kernel. */
@@ -76,23 +90,41 @@ static size_t launch_kernels(const struct sm_kernel_list *list, int value, unsig
         queued += goes_on ? some : 0;
     }
     sm_detail_set(&first);
+    return queued;
+}
+
+static size_t count_copies(size_t queued)
+{
     sm_count_up(SM_COUNT_kernel_copies, queued);
     return queued;
 }
 
+static bool find_room(struct sm_kernel_list *list, uint64_t patience)
+{
+    look_for_room(list);
+    if (!list->has_room)
+        list->has_room = list->is_open = sm_kernel_probe_has_run(&list->probe, list->device, patience);
+    return list->has_room;
+}
+
 size_t sm_kernel_list_send(struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream)
 {
-    const unsigned blocks = sm_kernel_way_blocks(stream->device, direction, list->count, list->bytes, list->longest);
-    if (blocks > 0 && !list->has_room)
-        list->has_room = list->is_open = sm_kernel_probe_ended(
-            &list->probe, list->device, sm_kernel_way_patience(direction, list->count, list->bytes));
-    return list->has_room ? launch_kernels(list, -1, blocks, stream) : 0;
+    const unsigned blocks = choose_blocks(list, direction);
+    if (blocks == 0 || !find_room(list, sm_kernel_way_patience(direction, list->count, list->bytes)))
+        return 0;
+    return count_copies(launch_kernels(list, -1, blocks, stream));
+}
+
+bool sm_kernel_list_send_one(struct sm_kernel_list *list, struct sm_stream *stream)
+{
+    if (!find_room(list, SM_KERNEL_MOST_PATIENCE))
+        return false;
+    return count_copies(launch_kernels(list, -1, sm_kernel_way_useful_blocks(list->count), stream) > 0);
 }
 
 size_t sm_kernel_list_fill(const struct sm_kernel_list *list, unsigned char value, struct sm_stream *stream)
 {
     if (!sm_kernel_way_is_open(stream->device, list->count))
         return 0;
-    const unsigned blocks = sm_kernel_way_blocks(stream->device, SM_D2D, list->count, list->bytes, list->longest);
-    return launch_kernels(list, value, blocks, stream);
+    return count_copies(launch_kernels(list, value, choose_blocks(list, SM_D2D), stream));
 }

@@ -20,6 +20,7 @@ struct sm_kernel_list {
     size_t longest; /* the most bytes of an entry */
     bool is_open;   /* it may collect copies; set by sm_kernel_list_begin() */
     bool has_room;  /* the device has been seen to have room for a kernel */
+    size_t look_at; /* with so many entries the call looks whether a kernel is faster, and then for room */
     int device;
     struct sm_kernel_probe probe;
 };
@@ -58,14 +59,19 @@ static inline void sm_kernel_list_empty(struct sm_kernel_list *list)
     list->longest = 0;
 }
 
-/* Begins to look whether the device has room for a kernel, so that the answer is there when the copies are sent. */
-void sm_kernel_list_look_for_room(struct sm_kernel_list *list);
+/* If a kernel is faster for the entries so far, begins to look whether the device has room for one, so that the answer
+ * is there when the copies are sent. Otherwise looks again at twice as many. */
+void sm_kernel_list_look(struct sm_kernel_list *list, enum sm_direction direction);
 
 /* Queues the copies by kernels, and counts them. Returns how many of them, the first ones, are queued; the others are
  * to go by engine. Waits for some microseconds to see that the device has room for a kernel; without room the list
  * closes. The error detail stays as it is. */
 size_t sm_kernel_list_send(struct sm_kernel_list *list, enum sm_direction direction, struct sm_stream *stream);
-/* Does the same for fills with a byte, without a look for room: the runtime's own fills are kernels too. */
+/* Queues one copy, which the list has in pieces, by a kernel with a block for as many pieces as it has warps. Waits for
+ * room as long as any list. Returns whether it is queued. */
+bool sm_kernel_list_send_one(struct sm_kernel_list *list, struct sm_stream *stream);
+/* Queues fills with a byte, and returns how many, as sm_kernel_list_send(), but without a look for room: the runtime's
+ * own fills are kernels too. */
 size_t sm_kernel_list_fill(const struct sm_kernel_list *list, unsigned char value, struct sm_stream *stream);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * Whether a device has room for a kernel. A kernel of the program may fill the device and wait for the host. A kernel of
  * lists that is queued then would not start, and nothing could take it back. So each call that has a list first launches
- * a kernel without entries, the probe, on a stream of the library's own, and asks later whether it has ended.
+ * a probe, a kernel that only writes its number, on a stream of the library's own, and looks later for the number.
  */
 #ifndef SM_KERNEL_START_H
 #define SM_KERNEL_START_H
@@ -11,15 +11,16 @@
 
 /* A probe that a call has launched. */
 struct sm_kernel_probe {
-    uint64_t since; /* the time of the launch; 0: none is launched */
+    uint64_t since;  /* the time of the launch; 0: none is launched */
+    unsigned number; /* ascends */
 };
 
 /* Launches a probe. Does nothing if an earlier one still waits. The error detail stays as it is. */
 void sm_kernel_probe_begin(struct sm_kernel_probe *probe, int device);
 
-/* Returns whether the probe has ended, at the latest so many nanoseconds after its launch. The error detail stays as it
+/* Returns whether the probe has run, at the latest so many nanoseconds after its launch. The error detail stays as it
  * is. */
-bool sm_kernel_probe_ended(const struct sm_kernel_probe *probe, int device, uint64_t patience);
+bool sm_kernel_probe_has_run(const struct sm_kernel_probe *probe, int device, uint64_t patience);
 
 /* Sets for how many nanoseconds every call waits for its probe. 0: as long as the caller says. For tests. */
 void sm_kernel_probe_set_patience(uint64_t nanoseconds);

@@ -25,7 +25,7 @@ static const struct costs {
 enum { LAUNCH = 5000, EACH = 20 };
 
 /* Nanoseconds. An idle device ends a probe in about 5,000. */
-enum { PATIENCE_PART = 4, LEAST_PATIENCE = 20000, MOST_PATIENCE = 200000 };
+enum { PATIENCE_PART = 4, LEAST_PATIENCE = 20000 };
 
 /* An eighth of the multiprocessors fills the link with copies of FULL bytes. Smaller ones leave each warp with less in
  * flight, so they take more blocks, up to half of the multiprocessors. */
@@ -34,7 +34,7 @@ enum { PART = 8, MOST_TIMES = 4, FULL = 2048, WARPS = 16 };
 static atomic_int setting = SM_BLOCKS_BY_DEVICE;
 static atomic_size_t least_set;
 
-static size_t get_least(void)
+size_t sm_kernel_way_least(void)
 {
     const size_t set = atomic_load_explicit(&least_set, memory_order_relaxed);
     return set > 0 ? set : LEAST;
@@ -42,7 +42,7 @@ static size_t get_least(void)
 
 bool sm_kernel_way_is_open(int device, size_t copies)
 {
-    return copies >= get_least() && sm_kernel_way_get() != 0 && sm_device_list_processors(device) > 0;
+    return copies >= sm_kernel_way_least() && sm_kernel_way_get() != 0 && sm_device_list_processors(device) > 0;
 }
 
 static uint64_t get_time_by_engine(const struct costs *cost, size_t copies, uint64_t bytes)
@@ -64,23 +64,28 @@ static unsigned choose_blocks(unsigned processors, size_t copies, uint64_t bytes
     return (unsigned)(base * (times < 1 ? 1 : times > MOST_TIMES ? MOST_TIMES : times));
 }
 
+unsigned sm_kernel_way_useful_blocks(size_t copies)
+{
+    return (unsigned)((copies + WARPS - 1) / WARPS);
+}
+
 unsigned sm_kernel_way_blocks(int device, enum sm_direction direction, size_t copies, uint64_t bytes, size_t longest)
 {
     const struct costs *const cost = &costs[direction];
     const int most = sm_kernel_way_get(); /* or SM_BLOCKS_BY_DEVICE */
     const bool forced = atomic_load_explicit(&least_set, memory_order_relaxed) > 0;
     const bool is_faster = get_time_by_kernel(cost, copies, bytes, longest) < get_time_by_engine(cost, copies, bytes);
-    if (copies < get_least() || most == 0 || (!forced && !is_faster))
+    if (copies < sm_kernel_way_least() || most == 0 || (!forced && !is_faster))
         return 0;
     const unsigned blocks = most > 0 ? (unsigned)most : choose_blocks(sm_device_list_processors(device), copies, bytes);
-    const size_t useful = (copies + WARPS - 1) / WARPS;
-    return blocks < useful ? blocks : (unsigned)useful;
+    const unsigned useful = sm_kernel_way_useful_blocks(copies);
+    return blocks < useful ? blocks : useful;
 }
 
 uint64_t sm_kernel_way_patience(enum sm_direction direction, size_t copies, uint64_t bytes)
 {
     const uint64_t time = get_time_by_engine(&costs[direction], copies, bytes) / PATIENCE_PART;
-    return time < LEAST_PATIENCE ? LEAST_PATIENCE : time > MOST_PATIENCE ? MOST_PATIENCE : time;
+    return time < LEAST_PATIENCE ? LEAST_PATIENCE : time > SM_KERNEL_MOST_PATIENCE ? SM_KERNEL_MOST_PATIENCE : time;
 }
 
 void sm_kernel_way_set(int blocks)

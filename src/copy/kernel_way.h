@@ -19,6 +19,9 @@ enum { SM_KERNEL_MOST_BYTES = 64 << 10 };
 /* The blocks of each kernel: SM_BLOCKS_BY_DEVICE, or so many, if there are copies for each warp; 0: no kernels. */
 enum { SM_BLOCKS_BY_DEVICE = -1, SM_MOST_BLOCKS = 1024 };
 
+/* Returns how many copies a call must have at least. */
+size_t sm_kernel_way_least(void);
+
 /* Returns whether a kernel may make copies of a call that has so many. The first question for a device makes a thread
  * load the kernel, and the way is open from then on. Does not block. */
 bool sm_kernel_way_is_open(int device, size_t copies);
@@ -27,9 +30,14 @@ bool sm_kernel_way_is_open(int device, size_t copies);
  * largest copy, which one warp makes. */
 unsigned sm_kernel_way_blocks(int device, enum sm_direction direction, size_t copies, uint64_t bytes, size_t longest);
 
+/* Returns how many blocks have a copy for each of their warps. */
+unsigned sm_kernel_way_useful_blocks(size_t copies);
+
 /* Returns for how many nanoseconds a call waits for room for a kernel: a part of what engines would take, because the
  * wait is lost if there is none. */
 uint64_t sm_kernel_way_patience(enum sm_direction direction, size_t copies, uint64_t bytes);
+
+enum { SM_KERNEL_MOST_PATIENCE = 200000 };
 
 /* The program's setting. */
 void sm_kernel_way_set(int blocks);

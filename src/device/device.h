@@ -238,6 +238,11 @@ synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *
 unsigned sm_device_list_processors(int device);
 /* Waits until no thread loads code. */
 void sm_device_await_lists(void);
+/* Queues a kernel of one block, the probe, which sets the device's word to the number. Only if
+ * sm_device_list_processors() has returned a number. */
+synced_mem_status sm_device_run_probe(int device, unsigned number, synced_mem_stream stream);
+/* Returns the device's word. Only after a probe has been queued. */
+unsigned sm_device_probed(int device);
 /* Makes the code of the kernel stay for good, because nobody can tell when a kernel ends. */
 void sm_device_keep_lists(void);
 /* Queues a kernel of so many blocks that copies or fills the job's entries, in no order among themselves. The job has

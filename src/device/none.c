@@ -303,6 +303,18 @@ void sm_device_keep_lists(void)
 {
 }
 
+synced_mem_status sm_device_run_probe(int device, unsigned number, synced_mem_stream stream)
+{
+    (void)device, (void)number, (void)stream;
+    return fail_without_gpu();
+}
+
+unsigned sm_device_probed(int device)
+{
+    (void)device;
+    return 0;
+}
+
 synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, unsigned blocks,
                                      synced_mem_stream stream)
 {

@@ -378,7 +378,7 @@ struct CUkern_st {
 
 struct CUlib_st {
     struct emu_slot slot;
-    struct CUkern_st kernel;
+    struct CUkern_st list, probe;
     struct emu_origin born;
 };
 

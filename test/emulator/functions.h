@@ -276,6 +276,7 @@ cudaError_t emu_check_unordered(struct emu_end *ends, size_t count, const char *
 
 /* ---- list.c ---- */
 cudaError_t emu_list_queue(struct emu_stream *stream, const struct sm_list_job *job, const struct CUlib_st *library);
+cudaError_t emu_probe_queue(struct emu_stream *stream, unsigned *word, unsigned number, const struct CUlib_st *library);
 void emu_list_run(struct emu_op *op);
 
 /* ---- kernel.c ---- */

@@ -29,7 +29,9 @@ static struct CUkern_st *kernel_of(const void *function)
         return NULL;
     struct CUlib_st *const library =
         (struct CUlib_st *)(void *)(emu.libraries.base + at / emu.libraries.slot_size * emu.libraries.slot_size);
-    return library->slot.live && function == &library->kernel ? &library->kernel : NULL;
+    if (!library->slot.live)
+        return NULL;
+    return function == &library->list ? &library->list : function == &library->probe ? &library->probe : NULL;
 }
 
 static cudaError_t load(cudaLibrary_t *out, const void *code, unsigned options)
@@ -99,10 +101,11 @@ static cudaError_t find_kernel(cudaKernel_t *out, cudaLibrary_t library, const c
         return cudaErrorInvalidValue;
     if (!is_live(library))
         return emu_misuse("%p is not, or no longer, a library", (void *)library);
-    if (strcmp(name, "sm_list_kernel") != 0)
+    const bool is_list = strcmp(name, "sm_list_kernel") == 0;
+    if (!is_list && strcmp(name, "sm_probe_kernel") != 0)
         return cudaErrorSymbolNotFound;
-    library->kernel.library = library;
-    *out = &library->kernel;
+    library->list.library = library->probe.library = library;
+    *out = is_list ? &library->list : &library->probe;
     return cudaSuccess;
 }
 
@@ -147,7 +150,11 @@ static cudaError_t launch(const cudaLaunchConfig_t *config, const void *function
     const cudaError_t error = emu_stream_to_queue(config->stream, &stream);
     if (error != cudaSuccess)
         return error;
-    return is_shape(config) ? emu_list_queue(stream, args[0], kernel->library) : cudaErrorInvalidValue;
+    if (!is_shape(config))
+        return cudaErrorInvalidValue;
+    const struct CUlib_st *const library = kernel->library;
+    return kernel == &library->list ? emu_list_queue(stream, args[0], library)
+                                    : emu_probe_queue(stream, *(unsigned **)args[0], *(unsigned *)args[1], library);
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args)

@@ -1,6 +1,6 @@
 /*
- * The twin of src/device/cuda/copy_kernel.cu: a kernel that copies or fills the entries of a list. It touches the bytes
- * of the entries, the list and the word that it sets as it starts, and no others. The entries are in no order, so two
+ * The twins of the kernels in src/device/cuda/copy_kernel.cu. One sets a word, the probe. The other copies or fills the
+ * entries of a list. It touches the bytes of the entries and the list, and no others. The entries are in no order, so two
  * of them must not touch the same bytes. A list in memory is read at the launch, for the ranges, and again when the
  * kernel runs: it must not change in between.
  */
@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The parameter of a launch, and its entries. The operation has it as its private block. */
+/* The parameter of a launch, and its entries. The operation has it as its private block. A probe has no entries. */
 struct list {
     struct sm_list_job job;
+    unsigned *word; /* of a probe, or NULL */
+    unsigned number;
     struct sm_list_entry entries[];
 };
 
@@ -38,6 +40,8 @@ static size_t list_ranges(const struct list *list, struct emu_range *ranges)
     size_t count = 0;
     if (list->job.list != NULL)
         ranges[count++] = (struct emu_range){list->job.list, list_bytes(&list->job), false};
+    if (list->word != NULL)
+        ranges[count++] = (struct emu_range){list->word, sizeof *list->word, true};
     for (unsigned i = 0; i < list->job.count; i++) {
         const struct sm_list_entry *const entry = &list->entries[i];
         ranges[count++] = (struct emu_range){entry->to, entry->bytes, true};
@@ -68,6 +72,7 @@ static struct list *copy_list(const struct sm_list_job *job)
 {
     struct list *const list = emu_allocate(sizeof *list + list_bytes(job));
     list->job = *job;
+    list->word = NULL;
     memcpy(list->entries, entries_of(job), list_bytes(job));
     return list;
 }
@@ -108,12 +113,28 @@ cudaError_t emu_list_queue(struct emu_stream *stream, const struct sm_list_job *
     return error;
 }
 
+cudaError_t emu_probe_queue(struct emu_stream *stream, unsigned *word, unsigned number, const struct CUlib_st *library)
+{
+    struct list *const list = emu_allocate(sizeof *list);
+    list->job.list = NULL;
+    list->job.count = 0;
+    list->job.value = -1;
+    list->word = word;
+    list->number = number;
+    const cudaError_t error = queue(stream, list, library);
+    if (error != cudaSuccess)
+        free(list);
+    return error;
+}
+
 void emu_list_run(struct emu_op *op)
 {
     const struct list *const list = (const struct list *)(const void *)op->staging;
     const struct sm_list_job *const job = &list->job;
     if (job->list != NULL && memcmp(entries_of(job), list->entries, list_bytes(job)) != 0)
         (void)emu_misuse("the list of a kernel, %p, has changed since its launch", (const void *)job->list);
+    if (list->word != NULL)
+        __atomic_store_n((unsigned *)(void *)emu_bytes(list->word), list->number, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < job->count; i++) {
         const struct sm_list_entry *const entry = &list->entries[i];
         if (entry->bytes > 0 && fills(job))

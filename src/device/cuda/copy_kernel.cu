@@ -3,6 +3,8 @@
  * elements. An element has 16 bytes, or 4 or 1 where target and source are not equally aligned; the bytes before the
  * first whole element and behind the last one are copied one by one. So no byte outside a range is touched.
  *
+ * A second kernel only writes a number, which shows that the device had room for it.
+ *
  * copy_kernel.sh makes copy_kernel_code.c of this file, which the library is built with.
  */
 #include "../copy_list.h"
@@ -80,4 +82,10 @@ extern "C" __global__ void sm_list_kernel(const __grid_constant__ struct sm_list
         else
             copy_range<unsigned char>(to, from, list[i].bytes, lane);
     }
+}
+
+extern "C" __global__ void sm_probe_kernel(unsigned *word, unsigned number)
+{
+    if (threadIdx.x == 0)
+        *(volatile unsigned *)word = number;
 }

@@ -22,15 +22,17 @@ enum state { UNASKED, LOADING, LOADED, REFUSED };
 static struct device {
     atomic_uint state; /* enum state; the loading thread alone changes it from LOADING, and the rest before */
     unsigned processors;
-    int priority; /* the highest */
+    int priority;      /* the highest */
+    atomic_uint *word; /* in page-locked memory */
 } devices[SM_MAX_DEVICES];
 
-/* One thread loads at a time. It alone uses the first three while busy is set. */
+/* One thread loads at a time. It alone uses the first four while busy is set. */
 static cudaLibrary_t library;
 static int library_device; /* has a context, as the library was loaded on it */
-static cudaKernel_t kernel;
+static cudaKernel_t list_kernel;
+static cudaKernel_t probe_kernel;
 static atomic_bool busy;
-static atomic_bool is_kept; /* the library */
+static atomic_bool is_kept;    /* the library */
 static struct sm_events ended; /* loading */
 
 /* ---- Loading ---- */
@@ -71,14 +73,28 @@ static synced_mem_status load_library(int device)
         return SYNCED_MEM_OK;
     SM_TRY(check_code(cudaLibraryLoadData(&loaded, sm_copy_kernel_code, NULL, NULL, 0, NULL, NULL, 0),
                       "cudaLibraryLoadData", device, 0));
-    const synced_mem_status status =
-        check_code(cudaLibraryGetKernel(&kernel, loaded, "sm_list_kernel"), "cudaLibraryGetKernel", device, 0);
+    synced_mem_status status =
+        check_code(cudaLibraryGetKernel(&list_kernel, loaded, "sm_list_kernel"), "cudaLibraryGetKernel", device, 0);
+    if (status == SYNCED_MEM_OK)
+        status = check_code(cudaLibraryGetKernel(&probe_kernel, loaded, "sm_probe_kernel"), "cudaLibraryGetKernel",
+                            device, 0);
     library_device = device;
     if (status == SYNCED_MEM_OK)
         library = loaded;
     else
         (void)check_code(cudaLibraryUnload(loaded), "cudaLibraryUnload", device, 0);
     return status;
+}
+
+static synced_mem_status obtain_word(struct device *on, int device)
+{
+    void *word;
+    if (on->word)
+        return SYNCED_MEM_OK;
+    SM_TRY(check_code(cudaHostAlloc(&word, sizeof *on->word, cudaHostAllocPortable), "cudaHostAlloc", device, 0));
+    on->word = word;
+    atomic_init(on->word, 0);
+    return SYNCED_MEM_OK;
 }
 
 /* The query of the attributes loads the code into the device's context, which else the first launch would do. */
@@ -93,7 +109,11 @@ static synced_mem_status load_here(int device)
     SM_TRY(check_code(cudaDeviceGetStreamPriorityRange(&lowest, &on->priority), "cudaDeviceGetStreamPriorityRange",
                       device, 0));
     SM_TRY(load_library(device));
-    SM_TRY(check_code(cudaFuncGetAttributes(&attributes, (const void *)kernel), "cudaFuncGetAttributes", device, 0));
+    SM_TRY(
+        check_code(cudaFuncGetAttributes(&attributes, (const void *)probe_kernel), "cudaFuncGetAttributes", device, 0));
+    SM_TRY(
+        check_code(cudaFuncGetAttributes(&attributes, (const void *)list_kernel), "cudaFuncGetAttributes", device, 0));
+    SM_TRY(obtain_word(on, device));
     on->processors = (unsigned)processors;
     return processors > 0 && attributes.maxThreadsPerBlock >= THREADS
                ? SYNCED_MEM_OK
@@ -152,8 +172,8 @@ void sm_device_await_lists(void)
 
 /* ---- Launches ---- */
 
-synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, unsigned blocks,
-                                     synced_mem_stream stream)
+static synced_mem_status launch(int device, cudaKernel_t kernel, void **arguments, unsigned blocks,
+                                synced_mem_stream stream)
 {
     struct before before;
     cudaLaunchAttribute priority = {.id = cudaLaunchAttributePriority, .val = {.priority = devices[device].priority}};
@@ -162,11 +182,29 @@ synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, 
                                        .stream = stream,
                                        .attrs = &priority,
                                        .numAttrs = 1};
-    void *arguments[] = {(void *)(uintptr_t)job};
     SM_TRY(make_current(device, &before));
     return leave_device(
         device, &before,
         check_code(cudaLaunchKernelExC(&config, (const void *)kernel, arguments), "cudaLaunchKernelExC", device, 0));
+}
+
+synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, unsigned blocks,
+                                     synced_mem_stream stream)
+{
+    void *arguments[] = {(void *)(uintptr_t)job};
+    return launch(device, list_kernel, arguments, blocks, stream);
+}
+
+synced_mem_status sm_device_run_probe(int device, unsigned number, synced_mem_stream stream)
+{
+    void *word = devices[device].word;
+    void *arguments[] = {&word, &number};
+    return launch(device, probe_kernel, arguments, 1, stream);
+}
+
+unsigned sm_device_probed(int device)
+{
+    return atomic_load_explicit(devices[device].word, memory_order_relaxed);
 }
 
 /* ---- Shutdown ---- */
@@ -174,6 +212,18 @@ synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, 
 void sm_device_keep_lists(void)
 {
     atomic_store_explicit(&is_kept, true, memory_order_relaxed);
+}
+
+/* The memory goes with a context that is lost. */
+static void free_words(void)
+{
+    for (int device = 0; device < SM_MAX_DEVICES; device++) {
+        struct device *const on = &devices[device];
+        struct before before;
+        if (on->word && enter_device(device, &before) == SYNCED_MEM_OK)
+            (void)leave_device(device, &before, check_code(cudaFreeHost(on->word), "cudaFreeHost", device, 0));
+        on->word = NULL;
+    }
 }
 
 static synced_mem_status unload_library(void)
@@ -193,6 +243,7 @@ synced_mem_status sm_cuda_unload_lists(void)
     if (sm_cuda_remains(status))
         return status;
     library = NULL;
+    free_words();
     for (int device = 0; device < SM_MAX_DEVICES; device++)
         atomic_store(&devices[device].state, UNASKED);
     return SYNCED_MEM_OK;
@@ -202,6 +253,18 @@ synced_mem_status sm_cuda_unload_lists(void)
 
 void sm_device_keep_lists(void)
 {
+}
+
+synced_mem_status sm_device_run_probe(int device, unsigned number, synced_mem_stream stream)
+{
+    (void)device, (void)number, (void)stream;
+    return sm_fail(SYNCED_MEM_ERR_CUDA, "the CUDA runtime can't load kernels");
+}
+
+unsigned sm_device_probed(int device)
+{
+    (void)device;
+    return 0;
 }
 
 unsigned sm_device_list_processors(int device)
