@@ -93,6 +93,16 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *stag
  * Errors: ERR_INVALID_ARGUMENT (below -1 or above 1024). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_kernel_blocks(int blocks);
 
+/** Pushes an object as synced_mem_async_gpu_push(), ahead of large transfers: if the library has pushes of 1 MiB or more
+ * in flight to the device, whatever their stream, a kernel makes this copy of up to 10 MiB. Without such transfers, for
+ * memory that no kernel copies (see above), and if the device has no room for a kernel within 200 microseconds, a copy
+ * engine makes it, behind what is queued. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_urgent(synced_mem *mem, synced_mem_stream stream);
+
+/** Pulls an object as synced_mem_async_cpu_pull(), ahead of large pulls as the push is ahead of large pushes.
+ * @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_urgent(synced_mem *mem, synced_mem_stream stream);
+
 /* ---- Device memory pools ---- */
 /*
  * The library has a memory pool (cudaMemPool_t) on each device until synced_mem_shutdown(), which also resets settings.

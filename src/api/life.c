@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "copy/device_cache.h"
 #include "copy/kernel_start.h"
+#include "copy/urgent.h"
 #include "copy/retired.h"
 #include "copy/staged.h"
 #include "memory/accounting.h"
@@ -348,8 +349,10 @@ static synced_mem_status shut_down_library(void)
     if (status == SYNCED_MEM_OK)
         sm_staged_shutdown();
     sm_trace_rest();
-    if (status == SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK) {
         sm_kernel_probes_shutdown();
+        sm_bulk_shutdown();
+    }
     if (status == SYNCED_MEM_OK)
         status = sm_stream_shutdown();
     if (status == SYNCED_MEM_OK)

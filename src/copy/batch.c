@@ -10,10 +10,9 @@ enum { MOST_COMPARED = 64 };
 
 void sm_batch_open(struct sm_batch *batch, const struct sm_stream *stream)
 {
-    const size_t room = sm_trace_on() ? 0 : batch->room;
     batch->has_failed = false;
-    batch->is_open = room > 0 && batch->direction != SM_D2D && sm_device_has_batches(stream->handle);
-    sm_kernel_list_begin(&batch->list, stream, batch->is_async ? room : 0);
+    batch->is_open = !sm_trace_on() && batch->direction != SM_D2D && sm_device_has_batches(stream->handle);
+    sm_kernel_list_begin(&batch->list, stream, batch->is_async ? batch->room : 0);
 }
 
 static bool overlaps(uintptr_t from, uintptr_t to, const void *target, size_t size)

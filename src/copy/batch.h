@@ -45,6 +45,7 @@ struct sm_batch {
     /* The transfers are those of a push, pull or copy: the host need not wait for their end, and a kernel may make
      * them. */
     bool is_async;
+    bool is_urgent;  /* a kernel makes the copies, also few, while bulk copies are in the way */
     bool is_open;    /* it may collect copies for engines; set by sm_batch_begin() */
     bool has_failed; /* a call of sm_batch_send() has failed; any of the copies may be missing */
     size_t count;    /* of copies by engines */
@@ -61,8 +62,7 @@ struct sm_batch {
 };
 
 /* Prepares the batch to collect copies for the stream. It collects none for engines if the runtime has no batches on
- * the stream or copies stay on the device, and none at all while a trace runs, since the copies of a batch have no
- * times. */
+ * the stream, copies stay on the device, or a trace runs, since the copies of a batch have no times. */
 void sm_batch_open(struct sm_batch *batch, const struct sm_stream *stream);
 
 static inline void sm_batch_begin(struct sm_batch *batch, const struct sm_stream *stream)

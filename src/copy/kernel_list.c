@@ -24,10 +24,11 @@ static unsigned choose_blocks(const struct sm_kernel_list *list, enum sm_directi
     return sm_kernel_way_blocks(list->device, direction, list->count, list->bytes, list->longest);
 }
 
+/* Closes the list if no probe can be launched. */
 static void look_for_room(struct sm_kernel_list *list)
 {
-    if (!list->has_room && list->probe.since == 0)
-        sm_kernel_probe_begin(&list->probe, list->device);
+    if (list->is_open && list->probe.since == 0)
+        list->is_open = sm_kernel_probe_begin(&list->probe, list->device);
 }
 
 void sm_kernel_list_look(struct sm_kernel_list *list, enum sm_direction direction)
@@ -102,7 +103,7 @@ static size_t count_copies(size_t queued)
 static bool find_room(struct sm_kernel_list *list, uint64_t patience)
 {
     look_for_room(list);
-    if (!list->has_room)
+    if (list->is_open && !list->has_room)
         list->has_room = list->is_open = sm_kernel_probe_has_run(&list->probe, list->device, patience);
     return list->has_room;
 }

@@ -35,17 +35,18 @@ static void give_up(int device, unsigned number)
     atomic_store_explicit(&probes[device].waits, true, memory_order_relaxed);
 }
 
-void sm_kernel_probe_begin(struct sm_kernel_probe *probe, int device)
+bool sm_kernel_probe_begin(struct sm_kernel_probe *probe, int device)
 {
     struct sm_stream *stream;
     if (still_waits(device))
-        return;
+        return false;
     const struct sm_detail first = sm_detail_get();
     const unsigned number = atomic_fetch_add_explicit(&probes[device].launched, 1, memory_order_relaxed) + 1;
     if (sm_internal_stream(device, SM_INTERNAL_PROBE, &stream) == SYNCED_MEM_OK &&
         sm_device_run_probe(device, number, stream->handle) == SYNCED_MEM_OK)
         *probe = (struct sm_kernel_probe){.since = sm_now(), .number = number};
     sm_detail_set(&first);
+    return probe->since > 0;
 }
 
 /* Reads the probe's word, which is faster than a query, and queries the stream at times: the device may be lost. */
@@ -67,8 +68,6 @@ static bool wait_until_run(const struct sm_kernel_probe *probe, int device, uint
 bool sm_kernel_probe_has_run(const struct sm_kernel_probe *probe, int device, uint64_t patience)
 {
     const uint64_t set = atomic_load_explicit(&patience_set, memory_order_relaxed);
-    if (probe->since == 0)
-        return false;
     const struct sm_detail first = sm_detail_get();
     const bool has_room = wait_until_run(probe, device, set > 0 ? set : patience);
     if (!has_room)

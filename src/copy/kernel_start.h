@@ -15,8 +15,9 @@ struct sm_kernel_probe {
     unsigned number; /* ascends */
 };
 
-/* Launches a probe. Does nothing if an earlier one still waits. The error detail stays as it is. */
-void sm_kernel_probe_begin(struct sm_kernel_probe *probe, int device);
+/* Launches a probe, unless an earlier one still waits. Returns whether it is launched. The error detail stays as it
+ * is. */
+bool sm_kernel_probe_begin(struct sm_kernel_probe *probe, int device);
 
 /* Returns whether the probe has run, at the latest so many nanoseconds after its launch. The error detail stays as it
  * is. */

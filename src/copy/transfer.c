@@ -2,6 +2,7 @@
 #include "copy/transfer.h"
 
 #include "base/stats.h"
+#include "copy/urgent.h"
 #include "trace/trace.h"
 
 synced_mem_status sm_transfer_record(struct sm_stream *stream, struct sm_fence **fence, bool *untracked)
@@ -50,15 +51,21 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
+static struct sm_trace_moved describe_move(const struct sm_transfer *transfer, bool by_kernel)
+{
+    return (struct sm_trace_moved){.direction = transfer->direction,
+                                   .bytes = transfer->size,
+                                   .from = transfer->from->source,
+                                   .to = transfer->to->source,
+                                   .by_kernel = by_kernel};
+}
+
 /* Queues a transfer that no batch collects. It is not inlined, so that a transfer that a batch collects saves few
  * registers. */
 static __attribute__((noinline)) synced_mem_status queue_single_transfer(const struct sm_transfer *transfer,
                                                                          const struct sm_stream *stream)
 {
-    const struct sm_trace_moved moved = {.direction = transfer->direction,
-                                         .bytes = transfer->size,
-                                         .from = transfer->from->source,
-                                         .to = transfer->to->source};
+    const struct sm_trace_moved moved = describe_move(transfer, false);
     const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
     const synced_mem_status status = queue_transfer(transfer, stream);
     sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), status);
@@ -82,10 +89,15 @@ static bool is_slow_for_kernels(const struct sm_transfer *transfer)
 }
 
 /* A bounce buffer is such memory. */
+static bool is_memory_for_kernels(const struct sm_transfer *transfer, int device)
+{
+    return is_for_kernels(transfer->to, device) && (transfer->bounce || is_for_kernels(transfer->from, device)) &&
+           !is_slow_for_kernels(transfer);
+}
+
 static bool can_be_listed(const struct sm_transfer *transfer, int device)
 {
-    return sm_kernel_list_takes(&transfer->batch->list, transfer->size) && is_for_kernels(transfer->to, device) &&
-           (transfer->bounce || is_for_kernels(transfer->from, device)) && !is_slow_for_kernels(transfer);
+    return sm_kernel_list_takes(&transfer->batch->list, transfer->size) && is_memory_for_kernels(transfer, device);
 }
 
 static struct sm_batch_copy describe_copy(const struct sm_transfer *transfer, bool listed)
@@ -96,6 +108,12 @@ static struct sm_batch_copy describe_copy(const struct sm_transfer *transfer, bo
                                   .memory = transfer->memory,
                                   .of_user = sm_copy_is_of_user(transfer->to),
                                   .listed = listed};
+}
+
+static void trace_listed(const struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    const struct sm_trace_moved moved = describe_move(transfer, true);
+    sm_trace_record_listed(&moved, sm_stream_traced(stream));
 }
 
 /* Queues a transfer of a batch alone. Collected copies of the same target came before it. */
@@ -109,13 +127,32 @@ static __attribute__((noinline)) synced_mem_status queue_past_batch(struct sm_tr
     return queue_single_transfer(transfer, stream);
 }
 
+/* Returns whether a kernel makes the transfer, because copy engines have bulk copies to make first. */
+static bool queue_urgent(const struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    const struct sm_trace_moved moved = describe_move(transfer, true);
+    if (!is_memory_for_kernels(transfer, stream->device))
+        return false;
+    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
+    const bool is_sent =
+        sm_urgent_send(sm_copy_data(transfer->to), get_source(transfer), transfer->size, transfer->direction, stream);
+    sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), is_sent ? SYNCED_MEM_OK : SYNCED_MEM_ERR_CUDA);
+    return is_sent;
+}
+
 /* Queues the copy, or has the batch collect it. */
 static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
     if (!transfer->batch)
         return queue_single_transfer(transfer, stream);
+    if (transfer->batch->is_urgent && queue_urgent(transfer, stream)) {
+        transfer->batch = NULL;
+        return SYNCED_MEM_OK;
+    }
     const bool listed = can_be_listed(transfer, stream->device);
+    if (listed && sm_trace_on())
+        trace_listed(transfer, stream);
     if (listed ||
         (!transfer->bounce && sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
         return sm_batch_collect(transfer->batch, stream, describe_copy(transfer, listed));
@@ -261,10 +298,15 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
     bool untracked;
     const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
     size_t holds = count; /* each transfer takes over one for its write, and one for its read */
-    for (size_t i = 0; i < count; i++)
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
         holds += transfers[i].bounce == NULL;
+        bytes += transfers[i].size;
+    }
     if (fence)
         sm_fence_hold_often(fence, holds);
+    if (fence && bytes >= SM_BULK_BYTES)
+        sm_bulk_note(stream->device, transfers->direction, fence);
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
             enter_transfer(&transfers[i], fence, &replaced);

@@ -1,6 +1,8 @@
 /* Urgent transfers. */
 #include "copy/urgent.h"
 
+#include "base/process.h"
+#include "base/status.h"
 #include "copy/kernel_list.h"
 
 #include <stdatomic.h>

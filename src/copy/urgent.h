@@ -6,7 +6,7 @@
 #define SM_URGENT_H
 
 #include "base/side.h"
-#include "stream/fence.h"
+#include "stream/stream.h"
 
 #include <stdbool.h>
 #include <stddef.h>

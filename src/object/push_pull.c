@@ -386,13 +386,14 @@ struct share {
 
 /* One object needs no memory from the system, unless it is in parts. The arrays of many need no zeros, which a large
  * call would take long to write. */
-static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
+static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
                                    synced_mem_stream handle, struct synced_mem **failed)
 {
     struct share one;
     struct call call = {.mems = mems, .count = count, .handle = handle, .side = side};
     call.transfers.batch.direction = side == SM_GPU ? SM_H2D : SM_D2H;
     call.transfers.batch.is_async = true;
+    call.transfers.batch.is_urgent = is_urgent;
     if (count == 0)
         return SYNCED_MEM_OK;
     struct share *const shares = count > 1 ? malloc(count * sizeof one) : &one;
@@ -417,14 +418,14 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     return status;
 }
 
-synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
-                          struct synced_mem **failed)
+synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
+                          synced_mem_stream handle, struct synced_mem **failed)
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
     SM_TRY(sm_gates_begin(mems, count, side, SM_READ, failed));
     do
-        status = move_once(mems, count, side, handle, failed);
+        status = move_once(mems, count, side, is_urgent, handle, failed);
     while (sm_reclaim_helps(&reclaim, status));
     sm_gates_end(mems, count);
     return status;

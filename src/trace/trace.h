@@ -96,9 +96,14 @@ struct sm_trace_moved {
     size_t bytes;
     unsigned char direction; /* enum sm_direction */
     unsigned char from, to;  /* synced_mem_source */
+    bool by_kernel;          /* else by copy engine */
     /* For a part of a staged transfer. NULL: it is a whole transfer, of the calling thread's object. */
     const struct sm_trace_who *who;
 };
+
+/* Traces a copy that a call lists for a kernel, which makes it with others: a moment on the host, without the device's
+ * times. Only while a trace runs. */
+void sm_trace_record_listed(const struct sm_trace_moved *moved, struct sm_trace_stream stream);
 
 void sm_trace_open_copy(struct sm_trace_copy *copy, struct sm_trace_stream stream);
 void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace_moved *moved,

@@ -4,6 +4,7 @@
 #include "failing_calls.h"
 #include "fixture.h"
 #include "kernels.h"
+#include "trace_kit.h"
 
 #include "copy/kernel_list.h"
 #include "copy/kernel_start.h"
@@ -34,7 +35,7 @@ synced_mem_status __wrap_sm_host_pool_alloc(int device, size_t size, struct sm_p
 }
 
 /* More than a kernel's parameter has room for. */
-enum { COUNT = SM_FEW_ENTRIES + 20, SIZE = 500 };
+enum { COUNT = SM_FEW_ENTRIES + 20, BYTES = 500 };
 
 /* The launches of a call. */
 enum { PROBE = 1, LIST = 2 };
@@ -48,7 +49,7 @@ static void begin(void)
     use_kernels(1);
     stream = open_stream(NON_BLOCKING);
     for (int i = 0; i < COUNT; i++)
-        mems[i] = make_on(SIZE, 0);
+        mems[i] = make_on(BYTES, 0);
 }
 
 static void end(void)
@@ -60,7 +61,7 @@ static void end(void)
 static void write_all(unsigned pattern)
 {
     for (int i = 0; i < COUNT; i++)
-        host_fill(synced_mem_overwrite_cpu_data(mems[i]), SIZE, pattern + (unsigned)i);
+        host_fill(synced_mem_overwrite_cpu_data(mems[i]), BYTES, pattern + (unsigned)i);
 }
 
 static synced_mem_status push(int count)
@@ -75,7 +76,7 @@ static uint64_t push_and_check(int count, unsigned pattern)
     OK(push(count));
     const uint64_t by_kernel = stats_now().kernel_copies - before;
     for (int i = 0; i < count; i++)
-        ck_assert(device_is(synced_mem_gpu_data(mems[i]), SIZE, pattern + (unsigned)i));
+        ck_assert(device_is(synced_mem_gpu_data(mems[i]), BYTES, pattern + (unsigned)i));
     return by_kernel;
 }
 
@@ -104,7 +105,7 @@ START_TEST(launch_is_refused_on_the_legacy_stream)
     OK(synced_mem_async_gpu_push_n(mems, COUNT, LEGACY_HANDLE));
     ck_assert_uint_eq(emu_calls("cudaMemcpyAsync") - before, COUNT);
     for (int i = 0; i < COUNT; i++)
-        ck_assert(device_is(synced_mem_gpu_data(mems[i]), SIZE, 1 + (unsigned)i));
+        ck_assert(device_is(synced_mem_gpu_data(mems[i]), BYTES, 1 + (unsigned)i));
     end();
 }
 END_TEST
@@ -116,7 +117,7 @@ START_TEST(copies_on_the_device_are_refused)
     write_all(1);
     OK(push(COUNT));
     for (int i = 0; i < COUNT; i++)
-        others[i] = make_on(SIZE, 0);
+        others[i] = make_on(BYTES, 0);
     emu_fail("cudaLaunchKernelExC", LIST, cudaErrorLaunchOutOfResources, false);
     if (_i)
         emu_fail("cudaMemcpyAsync", 3, cudaErrorUnknown, false);
@@ -124,7 +125,7 @@ START_TEST(copies_on_the_device_are_refused)
     ck_assert_int_eq(status, _i ? SYNCED_MEM_ERR_CUDA : SYNCED_MEM_OK);
     ck_assert(!_i || !strstr(synced_mem_last_error_message(), "object")); /* it may be any */
     for (int i = 0; i < COUNT && !_i; i++)
-        ck_assert(host_is(synced_mem_cpu_data(others[i]), SIZE, 1 + (unsigned)i));
+        ck_assert(host_is(synced_mem_cpu_data(others[i]), BYTES, 1 + (unsigned)i));
     release_all(others, COUNT);
     end();
 }
@@ -219,7 +220,7 @@ START_TEST(environment)
                 {"-2", BEFORE}, {"", BEFORE}, {"7x", BEFORE}, {"many", BEFORE}};
     sm_kernel_way_set(BEFORE);
     ck_assert_int_eq(setenv("SYNCED_MEM_KERNEL_BLOCKS", rows[_i].text, 1), 0);
-    synced_mem *const mem = make(SIZE);
+    synced_mem *const mem = make(BYTES);
     ck_assert_int_eq(sm_kernel_way_get(), rows[_i].blocks);
     OK(synced_mem_release(mem));
 }
@@ -259,14 +260,14 @@ END_TEST
  * object, as any may have failed. */
 START_TEST(a_list_fails_in_mid_call)
 {
-    enum { MANY = SM_KERNEL_AT_ONCE + 100, BYTES = 8 };
+    enum { MANY = SM_KERNEL_AT_ONCE + 100, EACH = 8 };
     synced_mem **const from = calloc(2 * MANY, sizeof *from);
     synced_mem **const to = from + MANY;
     begin();
     for (int i = 0; i < MANY; i++) {
-        from[i] = make_on(BYTES, 0);
-        to[i] = make_on(BYTES, 0);
-        host_fill(synced_mem_overwrite_cpu_data(from[i]), BYTES, (unsigned)i);
+        from[i] = make_on(EACH, 0);
+        to[i] = make_on(EACH, 0);
+        host_fill(synced_mem_overwrite_cpu_data(from[i]), EACH, (unsigned)i);
         given(synced_mem_gpu_data(from[i]));
     }
     emu_fail("cudaLaunchKernelExC", LIST, cudaErrorInvalidValue, false);
@@ -277,7 +278,7 @@ START_TEST(a_list_fails_in_mid_call)
         ck_assert_int_eq(synced_mem_head(to[i]), SYNCED_MEM_UNINITIALIZED);
     OK(synced_mem_async_gpu_copy_n(to, from, MANY, stream));
     for (int i = 0; i < MANY; i++)
-        ck_assert(host_is(synced_mem_cpu_data(to[i]), BYTES, (unsigned)i));
+        ck_assert(host_is(synced_mem_cpu_data(to[i]), EACH, (unsigned)i));
     release_all(from, 2 * MANY);
     free(from);
     end();
@@ -291,7 +292,7 @@ START_TEST(no_stray_context)
     use_kernels(0);
     stream = gpu_stream_create(1, false);
     for (int i = 0; i < COUNT; i++)
-        mems[i] = make_on(SIZE, 1);
+        mems[i] = make_on(BYTES, 1);
     for (unsigned i = 0; i < 2; i++) {
         write_all(i);
         OK(push(COUNT));
@@ -420,7 +421,7 @@ START_TEST(released_behind_the_kernel)
     write_all(1);
     OK(push(COUNT));
     for (int i = 0; i < COUNT; i++)
-        others[i] = make_on(SIZE, 0);
+        others[i] = make_on(BYTES, 0);
     gpu_stream_sync(stream);
     OK(synced_mem_async_gpu_copy_n(others, mems, _i ? COUNT : 10, stream));
     release_all(others, COUNT);
@@ -444,7 +445,7 @@ START_TEST(device_is_lost)
     if (_i)
         ck_assert_int_eq(status, SYNCED_MEM_ERR_DEVICE_LOST);
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mems[0]));
-    ck_assert(host_is(synced_mem_cpu_data(mems[0]), SIZE, 1));
+    ck_assert(host_is(synced_mem_cpu_data(mems[0]), BYTES, 1));
     release_all(mems, COUNT);
     end_without_device();
 }
@@ -457,7 +458,7 @@ START_TEST(a_full_device)
     synced_mem *others[COUNT];
     begin();
     for (int i = 0; i < COUNT; i++)
-        others[i] = make_on(SIZE, 0);
+        others[i] = make_on(BYTES, 0);
     write_all(1);
     ck_assert_uint_eq(push_and_check(COUNT, 1), COUNT);
     const uint64_t before = stats_now().kernel_copies;
@@ -473,7 +474,7 @@ START_TEST(a_full_device)
         gpu_stream_sync(stream);
         ck_assert_uint_eq(stats_now().kernel_copies, before);
         for (int j = 0; j < COUNT; j++)
-            ck_assert(host_is(synced_mem_cpu_data(others[j]), SIZE, i + (unsigned)j));
+            ck_assert(host_is(synced_mem_cpu_data(others[j]), BYTES, i + (unsigned)j));
     }
     emu_occupy_device(0, false);
     use_kernels(1);
@@ -543,16 +544,20 @@ START_TEST(captures)
 }
 END_TEST
 
-/* A trace has a time for each transfer, so none of them goes by kernel. */
+/* A trace names the way of each transfer, and does not change it. */
 START_TEST(a_trace)
 {
     begin();
-    OK(synced_mem_trace_start(NULL));
+    name_file();
+    start();
     write_all(1);
-    ck_assert_uint_eq(push_and_check(COUNT, 1), 0);
-    OK(synced_mem_trace_stop());
+    ck_assert_uint_eq(push_and_check(COUNT, 1), COUNT);
+    OK(synced_mem_set_kernel_blocks(0));
     write_all(2);
-    ck_assert_uint_eq(push_and_check(COUNT, 2), COUNT);
+    ck_assert_uint_eq(push_and_check(COUNT, 2), 0);
+    stop();
+    ck_assert_uint_eq(count_of("\"way\":\"kernel\""), COUNT);
+    ck_assert_uint_eq(count_of("\"way\":\"engine\""), COUNT);
     end();
 }
 END_TEST
@@ -563,7 +568,7 @@ START_TEST(more_entries_than_one_list)
     enum { LIMIT = 1 << 15, ENTRIES = LIMIT + 100, EACH = 8 };
     struct sm_stream *on;
     begin();
-    struct sm_kernel_list list = {.entries = calloc(ENTRIES, sizeof *list.entries), .has_room = true};
+    struct sm_kernel_list list = {.entries = calloc(ENTRIES, sizeof *list.entries), .is_open = true, .has_room = true, .probe.since = 1};
     unsigned char *const from = gpu_pinned_alloc(ENTRIES * EACH);
     unsigned char *const to = gpu_alloc(0, ENTRIES * EACH);
     ck_assert_ptr_nonnull(list.entries);
