@@ -35,6 +35,7 @@ void measure_both_directions(void);
 void measure_groups(void);
 void measure_batches(void);
 void measure_small_transfers(void);
+void measure_urgent(void);
 void measure_small_copies(void);
 void measure_small_fills(void);
 void measure_pageable_transfers(void);
