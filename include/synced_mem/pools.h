@@ -93,14 +93,17 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *stag
  * Errors: ERR_INVALID_ARGUMENT (below -1 or above 1024). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_kernel_blocks(int blocks);
 
-/** Pushes an object as synced_mem_async_gpu_push(), ahead of large transfers: if the library has pushes of 1 MiB or more
- * in flight to the device, whatever their stream, a kernel makes this copy of up to 10 MiB. Without such transfers, for
- * memory that no kernel copies (see above), and if the device has no room for a kernel within 200 microseconds, a copy
- * engine makes it, behind what is queued. @since 0.2 */
+/*
+ * Urgent transfers do not wait behind large ones. A copy engine makes its copies one after the other, whatever their
+ * streams. So if the library has transfers of 1 MiB or more in flight in the same direction, a kernel makes the urgent
+ * copy of up to 10 MiB. Without such transfers, for memory that no kernel copies, and if the device has no room for a
+ * kernel within 200 microseconds, a copy engine makes it, behind what is queued.
+ */
+
+/** Transfers the host copy to the device ahead of large pushes: AT_CPU becomes SYNCED. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_urgent(synced_mem *mem, synced_mem_stream stream);
 
-/** Pulls an object as synced_mem_async_cpu_pull(), ahead of large pulls as the push is ahead of large pushes.
- * @since 0.2 */
+/** Transfers the device copy to the host ahead of large pulls: AT_GPU becomes SYNCED. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_urgent(synced_mem *mem, synced_mem_stream stream);
 
 /* ---- Device memory pools ---- */
