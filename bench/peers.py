@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 
 KIB, MIB = 1 << 10, 1 << 20
 OURS, BARE = "synced_mem", "CUDA runtime"
@@ -147,9 +148,11 @@ class Cuda:
 
     def __init__(self, torch, cupy):
         self.calls = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
-        self.cupy_stream = cupy.cuda.Stream(non_blocking=True)
-        self.stream = torch.cuda.ExternalStream(self.cupy_stream.ptr)
-        self.handle = ctypes.c_void_p(self.cupy_stream.ptr)
+        self.stream = torch.cuda.Stream()  # PyTorch's, which live on until it has released its memory
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # CuPy 14 prefers a protocol that not every PyTorch has
+            self.cupy_stream = cupy.cuda.ExternalStream(self.stream.cuda_stream)
+        self.handle = ctypes.c_void_p(self.stream.cuda_stream)
         self.legacy = ctypes.c_void_p(0)
 
     def check(self, code):

@@ -316,12 +316,12 @@ static void meet(synced_mem_stream stream)
 }
 
 /* Destroys a stream, without a word to the library. Returns another stream with the same handle. NULL: the runtime
- * gives another handle. */
+ * gives another handle, or the library can't tell the two apart. */
 static synced_mem_stream replace(synced_mem_stream stream)
 {
     gpu_stream_destroy(stream);
     synced_mem_stream next = open_stream(NON_BLOCKING);
-    if (next == stream)
+    if (next == stream && gpu_has_stream_ids())
         return next;
     gpu_stream_destroy(next);
     return NULL;

@@ -357,15 +357,6 @@ START_TEST(own_turn)
 }
 END_TEST
 
-/* Before CUDA 12.0 streams have no ids. There the library forgets a stream without uses, which then waits for its own
- * earlier work as for another's. */
-static unsigned waits_for_itself(void)
-{
-    synced_mem_device_info info = {.struct_size = sizeof info};
-    OK(synced_mem_get_device_info(0, &info));
-    return info.runtime_version < 12000;
-}
-
 /* A read by another stream ends the open write. The writer's next access comes after that reader. */
 START_TEST(a_turn_ends)
 {
@@ -380,7 +371,7 @@ START_TEST(a_turn_ends)
     ck_assert_uint_eq(traffic_since(&before).stream_waits, 1);
     write_on(mem, 3, writer);
     ck_assert_uint_eq(traffic_since(&before).records, 2);
-    ck_assert_uint_eq(traffic_since(&before).stream_waits, 2 + waits_for_itself());
+    ck_assert_uint_eq(traffic_since(&before).stream_waits, 2 + !gpu_has_stream_ids());
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
     gpu_stream_sync(reader);
     ck_assert(device_is(seen, SIZE, 2));
