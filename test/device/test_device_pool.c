@@ -259,9 +259,12 @@ static void give_back_all_but(size_t keep)
     ck_assert_uint_le(pool_now(0).reserved, keep);
 }
 
-/* Memory is freed on the stream that used it, without an event or a wait. The next allocation on the stream gets it. */
+/* Memory is freed on the stream that used it, without an event or a wait. The next allocation on the stream gets it. The
+ * library forgets a created stream without an id, and could not poll that free. */
 START_TEST(on_the_stream_that_used_it)
 {
+    if (_i != LEGACY && !gpu_has_stream_ids())
+        return;
     keep_no_spares();
     synced_mem_stream stream = open_stream(_i);
     OK(synced_mem_gpu_pool_set_reuse(0, 0));
