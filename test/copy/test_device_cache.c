@@ -376,14 +376,13 @@ END_TEST
 
 enum { READERS = 2 };
 
-/* Destroys the stream and opens another. Returns whether the new stream has the same handle, and the library can tell
- * the two apart. */
+/* Destroys the stream and opens another. Returns whether the new stream has the same handle. */
 static bool vanish(synced_mem_stream *stream)
 {
     const synced_mem_stream before = *stream;
     gpu_stream_destroy(before);
     *stream = open_stream(NON_BLOCKING);
-    return *stream == before && gpu_has_stream_ids();
+    return *stream == before;
 }
 
 /* The kernel of a vanished stream may run for ever, so its memory is quarantined. The first request detects this.
@@ -392,6 +391,8 @@ START_TEST(a_reader_that_vanishes)
 {
     synced_mem_stream readers[READERS];
     const int first = _i % READERS;
+    if (!gpu_has_stream_ids()) /* the library could pass the dead handle to the runtime, which may crash then */
+        return;
     const uint64_t before = stats_now().quarantined; /* other tests of the process may have lost memory */
     synced_mem_stream asking = open_stream(NON_BLOCKING);
     synced_mem *mem = make_at_cpu(SIZE, 1);

@@ -313,7 +313,8 @@ START_TEST(behind_a_kernel_that_never_ends)
     synced_mem_stream held = open_stream(NON_BLOCKING);
     synced_mem_stream one = open_stream(NON_BLOCKING);
     synced_mem_stream two = open_stream(NON_BLOCKING);
-    synced_mem *const stuck[] = {used_on(ENORMOUS, held, NULL), used_on(ENORMOUS, one, held), used_on(ENORMOUS, held, two)};
+    synced_mem *const stuck[] = {used_on(ENORMOUS, held, NULL), used_on(ENORMOUS, one, held),
+                                 used_on(ENORMOUS, held, two)};
     const size_t keep = pool_now(0).reserved;
     gpu_hold(held);
     release_all(stuck, 3);
