@@ -94,8 +94,10 @@ else:
 PYTHON
 
 # A run does not differ from itself.
-"$python" "$root/bench/compare.py" "$dir/json" "$dir/json" >"$dir/out" 2>"$dir/err" || fail "compare.py: $(cat "$dir/err")"
-grep -q 'rows in both runs: 0 worse, 0 better, 0 of unknown noise differ' "$dir/out" || fail "compare.py: $(cat "$dir/out")"
+"$python" "$root/bench/compare.py" "$dir/json" "$dir/json" >"$dir/out" 2>"$dir/err" ||
+    fail "compare.py: $(cat "$dir/err")"
+grep -q 'rows in both runs: 0 worse, 0 better, 0 of unknown noise differ' "$dir/out" ||
+    fail "compare.py: $(cat "$dir/out")"
 
 # The pictures of these rows are XML. Each has a remark that its figures are of little value.
 if drawing=$(python_with matplotlib); then

@@ -259,8 +259,8 @@ static void give_back_all_but(size_t keep)
     ck_assert_uint_le(pool_now(0).reserved, keep);
 }
 
-/* Memory is freed on the stream that used it, without an event or a wait. The next allocation on the stream gets it. The
- * library forgets a created stream without an id, and could not poll that free. */
+/* Memory is freed on the stream that used it, without an event or a wait. The next allocation on the stream gets it.
+ * The library forgets a created stream without an id, and could not poll that free. */
 START_TEST(on_the_stream_that_used_it)
 {
     if (_i != LEGACY && !gpu_has_stream_ids())
