@@ -13,6 +13,9 @@
 
 enum sm_mutex_state { SM_MUTEX_OPEN, SM_MUTEX_HELD, SM_MUTEX_AWAITED /* held, and threads may sleep */ };
 
+/* Lets the processor rest for a few cycles between two polls. */
+void sm_pause(void);
+
 /* A lock. All zeros: open. */
 struct sm_mutex {
     atomic_uint state; /* enum sm_mutex_state */
@@ -72,6 +75,13 @@ static inline void sm_events_wait(struct sm_events *events, unsigned seen)
 static inline void sm_events_wait_for(struct sm_events *events, unsigned seen, uint64_t nanoseconds)
 {
     sm_word_wait_for(&events->count, seen, nanoseconds);
+}
+
+/* Counts one event and wakes one of the waiting threads, which must all be able to serve it. */
+static inline void sm_events_add_for_one(struct sm_events *events)
+{
+    atomic_fetch_add(&events->count, 1);
+    sm_word_wake_one(&events->count);
 }
 
 /* Counts one event and wakes all waiting threads. */
