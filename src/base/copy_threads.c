@@ -128,8 +128,12 @@ void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads)
     queue.end = &task->next;
     sm_task_hold(task);
     start_threads(threads);
-    sm_events_add(&queue.changed);
     sm_unlock(&queue.lock);
+}
+
+void sm_copy_threads_wake(void)
+{
+    sm_events_add(&queue.changed);
 }
 
 void sm_copy_threads_ready(struct sm_task *task)

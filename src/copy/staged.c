@@ -7,7 +7,7 @@
 #include "copy/staging.h"
 #include "base/stats.h"
 #include "base/status.h"
-#include "base/streaming.h"
+#include "system/streaming.h"
 #include "trace/trace.h"
 
 #include <stddef.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* The size of a chunk is a multiple of a step, or that of a buffer. Every thread gets a piece of every chunk. */
-enum { CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144, CHUNKS = 16, PIECES = 16, PIECE_STEP = 64 };
+enum { CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144, CHUNKS = 16, PIECES = 16, SMALLEST_PIECE = 16384 };
 
 /* Pushes of these sizes, and larger pulls too, copy past the caches. */
 enum { LEAST_STREAMED = 2097152, MOST_STREAMED_UP = 33554432 };
@@ -54,6 +54,7 @@ struct job {
     atomic_size_t opened; /* of a pull: chunks that threads have taken to queue at first */
     atomic_size_t taken;  /* pieces that threads have taken to copy, and more once none is left */
     atomic_bool failed;   /* status is not OK */
+    atomic_bool is_known; /* copy threads have been awakened for it */
     struct sm_mutex lock; /* guards the fields below */
     size_t queued;        /* bytes that are queued on the internal stream */
     unsigned workers;     /* threads at work */
@@ -455,12 +456,21 @@ static void leave_job(struct job *job)
         end_job(job);
 }
 
+/* The thread that waits for a pull first queues the device's part, and then awakens the others. */
+static synced_mem_status begin_pull(struct job *job)
+{
+    const synced_mem_status status = request_first_chunks(job);
+    if (status == SYNCED_MEM_OK && !atomic_exchange(&job->is_known, true))
+        sm_copy_threads_wake();
+    return status;
+}
+
 static void work_on_job(struct job *job)
 {
     if (!enter_job(job))
         return;
     const size_t pieces = count_all_pieces(job);
-    synced_mem_status status = job->up ? SYNCED_MEM_OK : request_first_chunks(job);
+    synced_mem_status status = job->up ? SYNCED_MEM_OK : begin_pull(job);
     while (status == SYNCED_MEM_OK && !has_failed(job)) {
         const size_t piece = atomic_fetch_add_explicit(&job->taken, 1, memory_order_relaxed);
         if (piece >= pieces)
@@ -502,6 +512,18 @@ static void free_task_job(struct sm_task *task)
 
 /* ---- Waiting ---- */
 
+/* Waits for the threads that still copy the last pieces, which takes a few microseconds. */
+static void wait_for_others(struct job *job, const struct sm_fence *fence)
+{
+    for (int i = 0; i < POLLS && sm_fence_state(fence) == SM_FENCE_QUEUEING; i++)
+        sm_pause();
+    unsigned seen = sm_events_seen(&job->progress);
+    while (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
+        sm_events_wait(&job->progress, seen);
+        seen = sm_events_seen(&job->progress);
+    }
+}
+
 /* A thread that waits takes part. So the transfer makes progress even while the copy threads wait for something
  * else. */
 static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_fence *fence)
@@ -512,11 +534,7 @@ static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_
         sm_copy_threads_ready(&job->task);
         work_on_job(job);
     }
-    unsigned seen = sm_events_seen(&job->progress);
-    while (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
-        sm_events_wait(&job->progress, seen);
-        seen = sm_events_seen(&job->progress);
-    }
+    wait_for_others(job, fence);
     sm_mutex_lock(&job->lock);
     const synced_mem_status status = sm_fence_state(fence) == SM_FENCE_LOST ? job->status : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
@@ -547,7 +565,7 @@ void sm_staged_cancel(struct sm_fence *arrival)
     if (!arrival || !arrival->work || arrival->work->finish != finish_work)
         return;
     struct job *const job = get_job_of_work(arrival->work);
-    if (sm_staged_has_threads() || !end_unbegun_job(job))
+    if ((sm_staged_has_threads() && atomic_load(&job->is_known)) || !end_unbegun_job(job))
         return;
     if (!job->up)
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
@@ -589,11 +607,23 @@ static size_t choose_chunk_size(size_t size)
     return chunk < largest ? chunk : largest;
 }
 
-/* As many buffers as each thread has two, that of the caller included, if there are so many chunks. */
+static size_t choose_piece_size(size_t chunk)
+{
+    const size_t piece = divide_up(chunk, PIECES);
+    return piece > SMALLEST_PIECE ? piece : SMALLEST_PIECE;
+}
+
+/* Returns how many copy threads are started for a transfer. Below the minimum the caller alone works on it. */
+static unsigned count_threads(size_t size)
+{
+    return size >= sm_staging_minimum() ? sm_staging_threads() : 0;
+}
+
+/* Two buffers for each thread, the caller's included, if there are so many chunks. */
 static size_t choose_buffers(size_t size, size_t chunk)
 {
     const size_t chunks = divide_up(size, chunk);
-    const size_t most = 2 * ((size_t)sm_staging_threads() + 1);
+    const size_t most = 2 * ((size_t)count_threads(size) + 1);
     return chunks < most ? chunks : most;
 }
 
@@ -619,9 +649,10 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
     job->to = transfer->to->source;
     job->size = transfer->size;
     job->chunk = chunk;
-    job->piece = divide_up(divide_up(chunk, PIECES), PIECE_STEP) * PIECE_STEP;
+    job->piece = choose_piece_size(chunk);
     job->count = count;
     job->after = after ? sm_fence_hold(after) : NULL;
+    atomic_store_explicit(&job->is_known, !transfer->is_awaited, memory_order_relaxed);
     return job;
 }
 
@@ -666,7 +697,9 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     sm_count_up(job->up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
     sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->size);
     sm_trace_staged_begun(transfer->direction, transfer->size, &job->who);
-    sm_copy_threads_add(&job->task, !after, job->size >= sm_staging_minimum() ? sm_staging_threads() : 0);
+    sm_copy_threads_add(&job->task, !after, count_threads(job->size));
+    if (atomic_load(&job->is_known))
+        sm_copy_threads_wake();
     sm_task_drop(&job->task);
     return SYNCED_MEM_OK;
 }

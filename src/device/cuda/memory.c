@@ -59,7 +59,7 @@ static void end_warming(int device)
     atomic_store(&devices[device].pools, POOLS_USED);
 }
 
-static synced_mem_status make_pool(int device)
+static synced_mem_status make_pool(int device, bool warms)
 {
     struct device *const on = &devices[device];
     int supported;
@@ -69,13 +69,14 @@ static synced_mem_status make_pool(int device)
     if (status != SYNCED_MEM_OK)
         return status;
     atomic_store(&on->pools, supported ? POOLS_WARMING : POOLS_MISSING);
-    if (supported && !sm_cuda_warm_begin(device, on->pool, end_warming))
+    if (supported && !(warms && sm_cuda_warm_begin(device, on->pool, end_warming)))
         end_warming(device);
     return SYNCED_MEM_OK;
 }
 
-/* Sets *pools to the kind of allocator that the device has. The device is current. */
-static synced_mem_status get_pools(int device, enum pools *pools)
+/* Sets *pools to the kind of allocator that the device has. The device is current. warms: a new pool is warmed beside the
+ * program. */
+static synced_mem_status get_pools(int device, bool warms, enum pools *pools)
 {
     const atomic_int *const made = &devices[device].pools;
     synced_mem_status status = SYNCED_MEM_OK;
@@ -84,16 +85,17 @@ static synced_mem_status get_pools(int device, enum pools *pools)
         return SYNCED_MEM_OK;
     sm_lock(&making);
     if (atomic_load_explicit(made, memory_order_relaxed) == POOLS_UNKNOWN)
-        status = make_pool(device);
+        status = make_pool(device, warms);
     sm_unlock(&making);
     *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
     return status;
 }
 
+/* A program that sets something of a pool before it has memory wants all memory to be the pool's. */
 synced_mem_status sm_cuda_pool(int device, bool make, cudaMemPool_t *pool)
 {
     enum pools pools = (enum pools)atomic_load_explicit(&devices[device].pools, memory_order_acquire);
-    const synced_mem_status status = make ? get_pools(device, &pools) : SYNCED_MEM_OK;
+    const synced_mem_status status = make ? get_pools(device, false, &pools) : SYNCED_MEM_OK;
     const bool is_made = pools == POOLS_WARMING || pools == POOLS_USED;
     *pool = status == SYNCED_MEM_OK && is_made ? devices[device].pool : NULL;
     return status;
@@ -132,7 +134,7 @@ synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream str
     struct before before;
     enum pools pools;
     SM_TRY(enter_device(device, &before));
-    synced_mem_status status = get_pools(device, &pools);
+    synced_mem_status status = get_pools(device, true, &pools);
     if (status == SYNCED_MEM_OK)
         status = allocate(device, pools, size, stream, out);
     return leave_device(device, &before, status);

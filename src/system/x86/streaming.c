@@ -1,5 +1,5 @@
 /* Copies by the streaming stores of SSE2, which every x86-64 processor has. */
-#include "base/streaming.h"
+#include "system/streaming.h"
 
 #include <emmintrin.h>
 #include <stdint.h>

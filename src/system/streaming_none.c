@@ -1,5 +1,5 @@
 /* Copies where no streaming stores are known to be faster than memcpy(). */
-#include "base/streaming.h"
+#include "system/streaming.h"
 
 #include <string.h>
 
