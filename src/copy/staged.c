@@ -3,6 +3,7 @@
 
 #include "base/copy_threads.h"
 #include "base/mutex.h"
+#include "base/shard.h"
 #include "memory/pinned/host_pool.h"
 #include "copy/staging.h"
 #include "base/stats.h"
@@ -26,12 +27,13 @@ enum { POLLS = 2000 };
 /* A page-locked buffer, which has one chunk after another. Numbers of chunks in it are counted from 1. */
 struct buffer {
     struct sm_pinned memory;
-    char *data;             /* NULL: no memory could be page-locked */
-    struct sm_fence *fence; /* of the device's part of the chunk, if anybody has to wait for it alone */
-    bool stray;             /* nobody can tell when the device is done with it; never used again */
-    atomic_size_t queued;   /* the chunk whose device's part is queued */
-    atomic_size_t ready;    /* the chunk whose pieces threads may copy */
-    atomic_size_t left;     /* pieces of that chunk that are not copied yet */
+    char *data;                /* NULL: no memory could be page-locked */
+    struct sm_fence *fence;    /* of the device's part of the chunk, if anybody has to wait for it alone */
+    bool stray;                /* nobody can tell when the device is done with it; never used again */
+    atomic_size_t queued;      /* the chunk whose device's part is queued */
+    atomic_size_t ready;       /* the chunk whose pieces threads may copy */
+    char apart[SM_CACHE_LINE]; /* threads poll the numbers above while others count down */
+    atomic_size_t left;        /* pieces of that chunk that are not copied yet */
 };
 
 struct job {
@@ -50,11 +52,13 @@ struct job {
     struct sm_fence *host_fence;
     struct sm_fence *device_fence;
     struct sm_events progress;
-    atomic_uint sleepers; /* threads that wait for a chunk on progress */
-    atomic_size_t opened; /* of a pull: chunks that threads have taken to queue at first */
-    atomic_size_t taken;  /* pieces that threads have taken to copy, and more once none is left */
-    atomic_bool failed;   /* status is not OK */
-    atomic_bool is_known; /* copy threads have been awakened for it */
+    atomic_uint sleepers;     /* threads that wait for a chunk on progress */
+    atomic_bool failed;       /* status is not OK */
+    atomic_bool is_known;     /* copy threads have been awakened for it */
+    atomic_bool is_requested; /* of a pull: a thread queues the first chunks, or has done so */
+    char apart[SM_CACHE_LINE];
+    atomic_size_t taken; /* pieces that threads have taken to copy, and more once none is left */
+    char apart_too[SM_CACHE_LINE];
     struct sm_mutex lock; /* guards the fields below */
     size_t queued;        /* bytes that are queued on the internal stream */
     unsigned workers;     /* threads at work */
@@ -304,18 +308,15 @@ static synced_mem_status request_chunk(struct job *job, size_t chunk)
     return SYNCED_MEM_OK;
 }
 
-/* Queues the chunks of a pull that find an empty buffer at first. So many are in flight from then on. */
+/* Queues the chunks of a pull that find an empty buffer at first, each of which exists for a chunk. So many are in
+ * flight from then on. One thread does this, in order, while the others wait for the first chunks. */
 static synced_mem_status request_first_chunks(struct job *job)
 {
-    const size_t chunks = count_chunks(job);
-    const size_t first = chunks < job->count ? chunks : job->count;
     synced_mem_status status = SYNCED_MEM_OK;
-    while (status == SYNCED_MEM_OK && !has_failed(job)) {
-        const size_t chunk = atomic_fetch_add_explicit(&job->opened, 1, memory_order_relaxed);
-        if (chunk >= first)
-            break;
+    if (atomic_exchange(&job->is_requested, true))
+        return SYNCED_MEM_OK;
+    for (size_t chunk = 0; chunk < job->count && status == SYNCED_MEM_OK; chunk++)
         status = request_chunk(job, chunk);
-    }
     return status;
 }
 
