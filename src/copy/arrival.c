@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "copy/bounce.h"
 #include "stream/stream.h"
+#include "system/streaming.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +26,26 @@ static struct sm_arrival *get_arrival(struct sm_host_work *work)
     return (struct sm_arrival *)(void *)((char *)work - offsetof(struct sm_arrival, work));
 }
 
+/* The bytes come from memory that the device has just written, and are in no cache. From this size on it is faster to
+ * leave the target out of the caches too. */
+enum { LEAST_STREAMED = 32768 };
+
+static void copy_to_place(const struct sm_arrival *arrival)
+{
+    const void *const from = sm_bounce_data(arrival->bounce);
+    if (arrival->size < LEAST_STREAMED)
+        memcpy(arrival->to, from, arrival->size);
+    else
+        sm_copy_streaming(arrival->to, from, arrival->size);
+}
+
 /* The device's part is over. */
 static void end_arrival_once(struct sm_arrival *arrival, bool lost)
 {
     if (atomic_flag_test_and_set(&arrival->is_taken))
         return;
     if (!lost)
-        memcpy(arrival->to, sm_bounce_data(arrival->bounce), arrival->size);
+        copy_to_place(arrival);
     sm_bounce_give(arrival->bounce, NULL);
     sm_fence_close(&arrival->fence, lost ? SM_FENCE_LOST : SM_FENCE_DONE, false);
     sm_events_add(&arrival->ended);
