@@ -309,13 +309,14 @@ static synced_mem_status request_chunk(struct job *job, size_t chunk)
 }
 
 /* Queues the chunks of a pull that find an empty buffer at first, each of which exists for a chunk. So many are in
- * flight from then on. One thread does this, in order, while the others wait for the first chunks. */
+ * flight from then on. One thread does this, in order, while the others wait for the first chunks. A transfer whose source
+ * could not be waited for has failed, and must not be read. */
 static synced_mem_status request_first_chunks(struct job *job)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     if (atomic_exchange(&job->is_requested, true))
         return SYNCED_MEM_OK;
-    for (size_t chunk = 0; chunk < job->count && status == SYNCED_MEM_OK; chunk++)
+    for (size_t chunk = 0; chunk < job->count && status == SYNCED_MEM_OK && !has_failed(job); chunk++)
         status = request_chunk(job, chunk);
     return status;
 }
