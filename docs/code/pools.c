@@ -54,6 +54,7 @@ static void limited(void)
 
 static void device_pool(void)
 {
+    CHECK(synced_mem_gpu_pool_set_threshold(0, UINT64_MAX) == SYNCED_MEM_OK);
     synced_mem *const mem = make(4 * MIB);
     CHECK(synced_mem_overwrite_gpu_data(mem));
     /* [device] */

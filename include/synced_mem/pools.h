@@ -66,7 +66,7 @@ typedef struct synced_mem_staging {
     unsigned threads;
     /** 64 KiB to 64 MiB, twice for each thread. Default: 2 MiB. */
     size_t buffer_bytes;
-    /** Smaller transfers are mostly not staged. Default: 1 MiB. */
+    /** Smaller transfers are mostly not staged. Default: 128 KiB. */
     size_t minimum_bytes;
 } synced_mem_staging;
 
@@ -110,7 +110,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_urgent(synced_mem *me
 /*
  * The library has a memory pool (cudaMemPool_t) on each device until synced_mem_shutdown(), which also resets settings.
  * device and peer may be SYNCED_MEM_DEVICE_CURRENT. Without pools memory comes from cudaMalloc, and settings do
- * nothing.
+ * nothing. So does the memory of the first milliseconds of a device, which goes back to the system when it is freed,
+ * and which the pool's numbers leave out, unless a setting was made before.
  *
  * Errors: GPU errors, after which a part of the settings may have been made.
  */

@@ -30,7 +30,7 @@ static const void *get_source(const struct sm_transfer *transfer)
 
 static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
-    void *const to = sm_copy_data(transfer->to);
+    void *const to = transfer->arrival ? sm_arrival_buffer(transfer->arrival) : sm_copy_data(transfer->to);
     const void *const from = get_source(transfer);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
@@ -214,7 +214,18 @@ static __attribute__((noinline)) synced_mem_status give_back_source(struct sm_tr
                                                                     synced_mem_status status)
 {
     release_source(transfer, NULL, NULL);
+    if (transfer->arrival)
+        sm_arrival_give_up(transfer->arrival, false);
     return status;
+}
+
+/* NULL: the device writes the target itself, or the runtime does. */
+static struct sm_arrival *make_arrival(const struct sm_transfer *transfer, int device)
+{
+    if (transfer->direction != SM_D2H || transfer->to->pinned || transfer->size == 0 ||
+        sm_copy_is_shared(transfer->to) || sm_copy_is_shared(transfer->from))
+        return NULL;
+    return sm_arrival_make(device, sm_copy_data(transfer->to), transfer->size);
 }
 
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
@@ -223,6 +234,7 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     /* The runtime may read pageable memory at any time until the copy is done. */
     const bool is_pageable = transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
     transfer->read = NULL;
+    transfer->arrival = make_arrival(transfer, stream->device);
     transfer->bounce =
         is_pageable ? sm_bounce_take(stream->device, sm_transfer_source(transfer), transfer->size) : NULL;
     if (!transfer->bounce && batch && batch->reads) {
@@ -259,6 +271,14 @@ static void drop_replaced_writes(const struct replaced *replaced)
         sm_fence_drop_often(replaced->write, replaced->writes);
 }
 
+/* Takes over a hold on the fence. */
+static struct sm_fence *begin_arrival(const struct sm_transfer *transfer, struct sm_fence *fence)
+{
+    struct sm_fence *const arrived = sm_arrival_begin(transfer->arrival, fence);
+    sm_fence_drop(fence);
+    return arrived;
+}
+
 static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct replaced *replaced)
 {
     struct sm_copy *const to = transfer->to;
@@ -277,7 +297,7 @@ static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence,
     }
     replaced->writes++;
     to->write = NULL;
-    enter_write(to, fence);
+    enter_write(to, transfer->arrival ? begin_arrival(transfer, fence) : fence);
 }
 
 static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
@@ -288,6 +308,8 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
         sm_bounce_lose(transfer->bounce);
         transfer->bounce = NULL;
     }
+    if (transfer->arrival)
+        sm_arrival_give_up(transfer->arrival, untracked);
     release_source(transfer, NULL, NULL);
 }
 
