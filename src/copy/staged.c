@@ -6,6 +6,7 @@
 #include "base/shard.h"
 #include "memory/pinned/host_pool.h"
 #include "copy/staging.h"
+#include "copy/urgent.h"
 #include "base/stats.h"
 #include "base/status.h"
 #include "system/streaming.h"
@@ -414,6 +415,7 @@ static void release_fences(struct job *job)
 {
     sm_events_add(&job->progress);
     sm_copy_threads_remove(&job->task);
+    sm_bulk_end(job->internal->device, job->up ? SM_H2D : SM_D2H);
     sm_fence_drop(job->device_fence);
     sm_fence_drop(job->host_fence);
 }
@@ -690,6 +692,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
         sm_inflight_unreserve(read);
         return status;
     }
+    sm_bulk_begin(internal->device, transfer->direction);
     sm_inflight_read(transfer->from, read, sm_fence_hold(job->up ? job->host_fence : job->device_fence), &earlier);
     sm_uses_free(earlier);
     sm_inflight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));

@@ -51,13 +51,13 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
-static struct sm_trace_moved describe_move(const struct sm_transfer *transfer, bool by_kernel)
+static struct sm_trace_moved describe_move(const struct sm_transfer *transfer, enum sm_trace_way way)
 {
     return (struct sm_trace_moved){.direction = transfer->direction,
                                    .bytes = transfer->size,
                                    .from = transfer->from->source,
                                    .to = transfer->to->source,
-                                   .by_kernel = by_kernel};
+                                   .way = way};
 }
 
 /* Queues a transfer that no batch collects. It is not inlined, so that a transfer that a batch collects saves few
@@ -65,7 +65,7 @@ static struct sm_trace_moved describe_move(const struct sm_transfer *transfer, b
 static __attribute__((noinline)) synced_mem_status queue_single_transfer(const struct sm_transfer *transfer,
                                                                          const struct sm_stream *stream)
 {
-    const struct sm_trace_moved moved = describe_move(transfer, false);
+    const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_ENGINE);
     const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
     const synced_mem_status status = queue_transfer(transfer, stream);
     sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), status);
@@ -112,7 +112,7 @@ static struct sm_batch_copy describe_copy(const struct sm_transfer *transfer, bo
 
 static void trace_listed(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    const struct sm_trace_moved moved = describe_move(transfer, true);
+    const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_LISTED);
     sm_trace_record_listed(&moved, sm_stream_traced(stream));
 }
 
@@ -130,12 +130,12 @@ static __attribute__((noinline)) synced_mem_status queue_past_batch(struct sm_tr
 /* Returns whether a kernel makes the transfer, because copy engines have bulk copies to make first. */
 static bool queue_urgent(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    const struct sm_trace_moved moved = describe_move(transfer, true);
+    const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_KERNEL);
     if (!is_memory_for_kernels(transfer, stream->device))
         return false;
     const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
-    const bool is_sent =
-        sm_urgent_send(sm_copy_data(transfer->to), get_source(transfer), transfer->size, transfer->direction, stream);
+    const bool is_sent = sm_urgent_send(sm_copy_data(transfer->to), get_source(transfer), transfer->size,
+                                        transfer->direction, stream, &transfer->batch->list.has_room);
     sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), is_sent ? SYNCED_MEM_OK : SYNCED_MEM_ERR_CUDA);
     return is_sent;
 }
@@ -151,12 +151,13 @@ static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stre
         return SYNCED_MEM_OK;
     }
     const bool listed = can_be_listed(transfer, stream->device);
+    if (!listed &&
+        (transfer->bounce || !sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
+        return queue_past_batch(transfer, stream);
+    SM_TRY(sm_batch_collect(transfer->batch, stream, describe_copy(transfer, listed)));
     if (listed && sm_trace_on())
         trace_listed(transfer, stream);
-    if (listed ||
-        (!transfer->bounce && sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
-        return sm_batch_collect(transfer->batch, stream, describe_copy(transfer, listed));
-    return queue_past_batch(transfer, stream);
+    return SYNCED_MEM_OK;
 }
 
 /* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read

@@ -386,8 +386,8 @@ START_TEST(from_sixteen_copies_on)
     enum { LEAST = 16 };
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     OK(sm_device_resolve(0, &(int){0}));
+    use_kernels(0);
     sm_kernel_way_set_least(0);
-    OK(synced_mem_set_kernel_blocks(-1));
     struct set set = make_set(LEAST);
     const uint64_t before = by_kernel();
     for (unsigned i = 0; i < 3; i++) {
