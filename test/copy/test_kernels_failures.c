@@ -9,6 +9,7 @@
 #include "copy/kernel_list.h"
 #include "copy/kernel_start.h"
 #include "copy/kernel_way.h"
+#include "copy/urgent.h"
 #include "device/device.h"
 #include "memory/pinned/host_pool.h"
 #include "system/thread.h"
@@ -510,6 +511,12 @@ START_TEST(a_full_device)
         for (int j = 0; j < COUNT; j++)
             ck_assert(host_is(synced_mem_cpu_data(others[j]), BYTES, i + (unsigned)j));
     }
+    sm_bulk_begin(0, SM_D2H);
+    given(synced_mem_mutable_gpu_data_on(mems[0], stream));
+    OK(synced_mem_async_cpu_pull_urgent(mems[0], stream));
+    sm_bulk_end(0, SM_D2H);
+    gpu_stream_sync(stream);
+    ck_assert_uint_eq(stats_now().kernel_copies, before);
     emu_occupy_device(0, false);
     use_kernels(1);
     uint64_t copies = 0;
