@@ -1,0 +1,2 @@
+from kit import *
+main()
