@@ -1,6 +1,6 @@
 """
-folder.py PREFIX: prints where an installation below the prefix puts packages of Python: the folder of this interpreter's
-search path that is PREFIX/lib/..., else the one that is usual for the prefix.
+folder.py PREFIX: prints where an installation below the prefix puts packages of Python: the folder of this
+interpreter's search path that is PREFIX/lib/..., else the one that is usual for the prefix.
 """
 import os
 import sys

@@ -23,11 +23,9 @@ class Imports(unittest.TestCase):
             sys.modules.update(kept)
 
     def test_another_version_of_the_library(self):
+        *first, library = os.environ["LD_PRELOAD"].split(":")
         status, _, error = run("import synced_mem",
-                               LD_PRELOAD=os.environ["LD_PRELOAD"].replace(":", " ") + " " +
-                               os.environ["SYNCED_MEM_TEST_OLD"]
-                               if "asan" in os.environ["LD_PRELOAD"] else
-                               os.environ["SYNCED_MEM_TEST_OLD"] + " " + os.environ["LD_PRELOAD"])
+                               LD_PRELOAD=":".join([*first, os.environ["SYNCED_MEM_TEST_OLD"], library]))
         self.assertEqual((status, "the library is 0.1.99" in error), (1, True), error)
 
     def test_a_subinterpreter(self):

@@ -107,7 +107,8 @@ class Parts(Case):
             view = mem[key]
             self.assertEqual((view.shape, view.is_view), (shape, True))
             size = view.nbytes
-            self.assertEqual(bytes(memoryview(view.cpu()).cast("B") if size else b""), bytes(range(offset, offset + size)))
+            found = bytes(memoryview(view.cpu()).cast("B")) if size else b""
+            self.assertEqual(found, bytes(range(offset, offset + size)))
             self.assertEqual(view.offset if size else offset, offset)
         self.assertEqual(len(mem), 6)
         for key in (6, -7, 1 << 70):

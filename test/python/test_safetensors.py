@@ -77,8 +77,8 @@ class Loading(Files):
 
     def test_an_object_a_tensor(self):
         data = bytes(range(32))
-        self.write({"a": tensor("F32", [2, 2], 0, 16), "b": tensor("I8", [15], 16, 31), "c": tensor("F4", [2, 1], 31, 32)},
-                   data)
+        self.write({"a": tensor("F32", [2, 2], 0, 16), "b": tensor("I8", [15], 16, 31),
+                    "c": tensor("F4", [2, 1], 31, 32)}, data)
         tensors = load_safetensors(self.path, evictable=True)
         self.assertEqual(b"".join(map(self.contents, tensors.values())), data)
         self.assertFalse(tensors["a"].is_view)
@@ -142,7 +142,8 @@ class Indexes(Files):
             self.write_index(places)
             with self.assertRaises(ValueError, msg=str(places)):
                 load_safetensors(self.index)
-        for text in ("", "{", "[]", "5", "{}", '{"weight_map": {"a": "1", "a": "1"}}', "[" * 100000, '{"weight_map": NaN}'):
+        for text in ("", "{", "[]", "5", "{}", '{"weight_map": {"a": "1", "a": "1"}}', "[" * 100000,
+                     '{"weight_map": NaN}'):
             self.write_index(None, text)
             with self.assertRaises(ValueError, msg=text[:50]):
                 load_safetensors(self.index)
@@ -161,17 +162,18 @@ class Malformed(Files):
         self.assertIn(self.path, str(caught.exception))
 
     def test_lengths(self):
-        for raw in (b"", b"\0" * 7, struct.pack("<Q", 0), struct.pack("<Q", 3) + b"{}", struct.pack("<Q", 1 << 63) + b"{}",
-                    struct.pack("<Q", 2**64 - 1) + b"{}", struct.pack("<Q", 2) + b"[]", struct.pack("<Q", 100_000_001) + b"{}"):
+        for raw in (b"", b"\0" * 7, b"\0" * 8, *(struct.pack("<Q", length) + text for length, text in (
+                (3, b"{}"), (1 << 63, b"{}"), (2**64 - 1, b"{}"), (100_000_001, b"{}"), (2, b"[]")))):
             with open(self.path, "wb") as file:
                 file.write(raw)
             with self.assertRaises(ValueError, msg=str(raw)):
                 load_safetensors(self.path)
 
     def test_json(self):
+        entry = b'{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
         for text in (b" {}", b"{", b"{}}", b"{} x", b'{"a": NaN}', b"{\xff}", b'{"a": 1e999}', b"nul", b"\xef\xbb\xbf{}",
                      b'{"a":' * 50000 + b"}" * 50000, b'{"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1], }}',
-                     b'{"a": {"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a": {"dtype":"U8","shape":[0],"data_offsets":[0,0]}}',
+                     b'{"a": ' + entry + b', "a": ' + entry + b"}",
                      b'{"a": {"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]}}', b"{'a': 1}",
                      b'{"__metadata__": {"a": "b"}, "__metadata__": {}}', b'{"\\ud800": 5}'):
             self.refuse(text)
@@ -182,11 +184,12 @@ class Malformed(Files):
         self.assertEqual(len(load_safetensors(self.path)), 1)
         for entry in (5, [], None, "x", {}, {**good, "more": 1}, {"dtype": "U8", "shape": [4]},
                       *({**good, "dtype": wrong} for wrong in ("u8", "F128", "", None, 5, ["U8"], {})),
-                      *({**good, "shape": wrong} for wrong in (4, "4", None, {}, [4.0], [True] * 4, ["4"], [-4], [[4]], [2, -2],
-                                                              [5], [3], [], [1 << 64], [1 << 62, 1 << 62, 0, 1])),
-                      *({**good, "data_offsets": wrong} for wrong in (4, None, [], [0], [0, 4, 4], [0, 4.0], [4, 0], [-4, 0],
-                                                                     [0, True], ["0", "4"], [0, 5], [0, 3], [1, 5],
-                                                                     [0, 1 << 64], [(1 << 63) - 4, 1 << 63]))):
+                      *({**good, "shape": wrong} for wrong in (
+                          4, "4", None, {}, [4.0], [True] * 4, ["4"], [-4], [[4]], [2, -2], [5], [3], [], [1 << 64],
+                          [1 << 62, 1 << 62, 0, 1])),
+                      *({**good, "data_offsets": wrong} for wrong in (
+                          4, None, [], [0], [0, 4, 4], [0, 4.0], [4, 0], [-4, 0], [0, True], ["0", "4"], [0, 5], [0, 3],
+                          [1, 5], [0, 1 << 64], [(1 << 63) - 4, 1 << 63]))):
             self.refuse({"a": entry}, b"abcd")
         self.refuse({"a": tensor("F32", [1 << 62], 0, 4)}, b"abcd")
         self.refuse({"a": tensor("F4", [3], 0, 2)}, b"ab")
@@ -195,7 +198,8 @@ class Malformed(Files):
     def test_places(self):
         for entries, size in (([(0, 4), (5, 9)], 9), ([(0, 4), (3, 7)], 7), ([(0, 4), (0, 4)], 4), ([(1, 5)], 5),
                               ([(0, 4)], 5), ([(0, 4), (4, 8)], 7), ([(4, 8)], 8), ([(0, 4), (8, 12), (4, 8)], 13)):
-            header = {str(number): tensor("U8", [end - begin], begin, end) for number, (begin, end) in enumerate(entries)}
+            header = {str(number): tensor("U8", [end - begin], begin, end)
+                      for number, (begin, end) in enumerate(entries)}
             self.refuse(header, bytes(size))
         self.refuse({}, b"x")
 
@@ -205,12 +209,14 @@ class Malformed(Files):
 
     def test_random_bytes(self):
         """Changed bytes of a good file: a ValueError, or tensors that lie in the file."""
-        text = json.dumps({"a": tensor("F32", [2, 3], 0, 24), "b": tensor("U8", [6], 24, 30), "__metadata__": {"x": "y"}})
+        text = json.dumps({"a": tensor("F32", [2, 3], 0, 24), "b": tensor("U8", [6], 24, 30),
+                           "__metadata__": {"x": "y"}})
         for seed in range(400):
             choose = random.Random(seed)
             whole = bytearray(struct.pack("<Q", len(text)) + text.encode() + bytes(30))
             for _ in range(choose.randrange(1, 4)):
-                whole[choose.randrange(8 + len(text))] = choose.choice(b'0123456789{}[],:"- \0\xff' + bytes([choose.randrange(256)]))
+                place = choose.randrange(8 + len(text))
+                whole[place] = choose.choice(b'0123456789{}[],:"- \0\xff' + bytes([choose.randrange(256)]))
             with open(self.path, "wb") as file:
                 file.write(whole[:choose.choice([len(whole), choose.randrange(len(whole))])])
             try:

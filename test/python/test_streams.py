@@ -90,7 +90,8 @@ class Without(Case):
             @property
             def cuda_stream(self):
                 raise KeyError("its own")
-        for result, error in ((5, TypeError), ((0,), TypeError), ((0, "1"), (TypeError, ValueError)), (KeyError(), KeyError)):
+        for result, error in ((5, TypeError), ((0,), TypeError), ((0, "1"), (TypeError, ValueError)),
+                              (KeyError(), KeyError)):
             self.assertRaises(error, synced_mem.stream, Wrong(result))
         self.assertRaises(KeyError, synced_mem.stream, Property())
 
@@ -179,7 +180,8 @@ class Streams(Case):
         stream = Stream()
         mem = Memory(100)
         for call in (lambda: mem.push(stream), lambda: mem.gpu("wrong", stream), lambda: synced_mem.push([1], stream),
-                     lambda: synced_mem.from_dlpack(5, stream=stream), lambda: synced_mem.copy(mem, mem, "gpu", stream)):
+                     lambda: synced_mem.from_dlpack(5, stream=stream),
+                     lambda: synced_mem.copy(mem, mem, "gpu", stream)):
             before = sys.getrefcount(stream)
             with self.assertRaises(Exception):
                 call()

@@ -1,8 +1,8 @@
 """
 Files of the format safetensors, as views of one object.
 
-A file has a number of 8 bytes, a header of so many bytes in JSON, and the tensors' bytes. The header names each tensor's
-type, shape, and place in those bytes. Source: github.com/huggingface/safetensors, "Format".
+A file has a number of 8 bytes, a header of so many bytes in JSON, and the tensors' bytes. The header names each
+tensor's type, shape, and place in those bytes. Source: github.com/huggingface/safetensors, "Format".
 """
 import json
 import math
@@ -194,8 +194,8 @@ def load_safetensors(path, *, evictable=False):
     tensor, by name.
 
     The Memories of one file are views of one object, which has the file's bytes once. A tensor whose place in the file
-    is not a multiple of its element's size is an object of its own. evictable=True: each tensor is an object of its own,
-    since a view can't leave the device by itself.
+    is not a multiple of its element's size is an object of its own. evictable=True: each tensor is an object of its
+    own, since a view can't leave the device by itself.
 
     Raises ValueError for a malformed file, OSError if it can't be read, EOFError if it has become shorter, or an Error.
     """
@@ -219,8 +219,8 @@ def load_safetensors(path, *, evictable=False):
 # ---- Saving ----
 
 def _make_header(tensors, metadata):
-    """Returns the bytes before the tensors', and the tensors in the order of their places: large elements first, so that
-    none lies askew."""
+    """Returns the bytes before the tensors', and the tensors in the order of their places: large elements first, so
+    that none lies askew."""
     header, place = {}, 0
     if metadata:
         header[METADATA] = _check_metadata(dict(metadata))
@@ -233,7 +233,8 @@ def _make_header(tensors, metadata):
             raise ValueError(f"the format has no type for {mem.dtype}")
         if math.prod(mem.shape) * _bits(mem.dtype) % 8:
             raise ValueError(f"the tensor {name!r} ends within a byte")
-        header[name] = {"dtype": TYPES[mem.dtype], "shape": list(mem.shape), "data_offsets": [place, place + mem.nbytes]}
+        header[name] = {"dtype": TYPES[mem.dtype], "shape": list(mem.shape),
+                        "data_offsets": [place, place + mem.nbytes]}
         place += mem.nbytes
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
     text += b" " * (-len(text) % 8)

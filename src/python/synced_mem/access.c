@@ -76,7 +76,8 @@ static struct sm_tensor_options describe(const struct sm_access *access, synced_
 
 typedef synced_mem_status (*maker)(struct DLManagedTensorVersioned **, const struct sm_tensor_options *);
 
-/* Makes an export. An overwrite becomes a mutable access, since a second export must not lose what the first brought. */
+/* Makes an export. An overwrite becomes a mutable access, since a second export must keep what the first consumer has
+ * written. */
 static struct DLManagedTensorVersioned *make_export(struct sm_access *access, maker make)
 {
     struct DLManagedTensorVersioned *tensor;

@@ -14,7 +14,8 @@ void sm_gil_init(void)
     *(void **)&get_current = found;
 }
 
-/* Until 3.11 the state is that of the thread which has the lock, later that of the calling thread if it has the lock. */
+/* Until 3.11 the state is that of the thread which has the lock, later that of the calling thread if
+ * that has it. */
 PyThreadState *sm_gil_release(void)
 {
     PyThreadState *const state = get_current && Py_IsInitialized() ? get_current() : NULL;

@@ -167,8 +167,8 @@ static PyObject *from_dlpack(PyObject *module, PyObject *arguments, PyObject *na
 
 /* ---- Objects of other extensions ---- */
 
-/* A capsule of this name has a synced_mem *. Its context is the address of synced_mem_release() in the library that made
- * the object, since a second copy of the library would not know it. */
+/* A capsule of this name has a synced_mem *. Its context is the address of synced_mem_release() in the library that
+ * made the object, since a second copy of the library would not know it. */
 static const char object_name[] = "synced_mem";
 
 static void free_object(PyObject *capsule)
