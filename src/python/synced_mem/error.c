@@ -6,6 +6,7 @@
 
 PyObject *sm_error;
 static PyObject *classes[32]; /* by status */
+static int intern_names(void);
 
 struct class
 {
@@ -74,7 +75,7 @@ int sm_error_init(PyObject *module)
     sm_error = make_class("Error", NULL,
                           "A failed call of the library. status is the number of the status, and status_name its name "
                           "in C. Each status has a class of its own below this one.");
-    if (!sm_error || PyModule_AddObjectRef(module, "Error", sm_error) < 0)
+    if (!sm_error || PyModule_AddObjectRef(module, "Error", sm_error) < 0 || intern_names() < 0)
         return -1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         PyObject *const made = make_error(&names[i]);
@@ -187,17 +188,33 @@ const char *sm_mode_name(synced_mem_mode mode)
     return mode_names[mode];
 }
 
-static int find_string(PyObject *object, const char *const *strings, int count)
+/* Literals of programs are interned, so that most names are found by their address. */
+static PyObject *interned[2][3];
+
+static int intern_names(void)
 {
-    for (int i = 0; PyUnicode_Check(object) && i < count; i++)
-        if (strings[i] && PyUnicode_CompareWithASCIIString(object, strings[i]) == 0)
+    const char *const *const names_of[] = {side_names, mode_names};
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 3; j++)
+            if (names_of[i][j] && !interned[i][j] && !(interned[i][j] = PyUnicode_InternFromString(names_of[i][j])))
+                return -1;
+    return 0;
+}
+
+static int find_string(PyObject *object, PyObject *const *known)
+{
+    for (int i = 0; i < 3; i++)
+        if (known[i] == object)
+            return i;
+    for (int i = 0; PyUnicode_Check(object) && i < 3; i++)
+        if (known[i] && PyUnicode_Compare(object, known[i]) == 0)
             return i;
     return -1;
 }
 
 int sm_parse_side(PyObject *object, synced_mem_side *side)
 {
-    const int found = find_string(object, side_names, 3);
+    const int found = find_string(object, interned[0]);
     if (found >= 0) {
         *side = (synced_mem_side)found;
         return 0;
@@ -208,7 +225,7 @@ int sm_parse_side(PyObject *object, synced_mem_side *side)
 
 int sm_parse_mode(PyObject *object, synced_mem_mode *mode)
 {
-    const int found = find_string(object, mode_names, 3);
+    const int found = find_string(object, interned[1]);
     if (found >= 0) {
         *mode = (synced_mem_mode)found;
         return 0;
