@@ -60,7 +60,7 @@ class Torch(WithOthers):
                 tensor = torch.from_dlpack(self.access(mem, side))
                 self.assertEqual((tuple(tensor.shape), str(tensor.dtype)), ((3, 4), f"torch.{dtype}"))
                 self.assertEqual(tensor.data_ptr(), self.access(mem, side).ptr)
-                tensor += 1
+                tensor.fill_(1)
                 back = synced_mem.from_dlpack(tensor)
                 self.assertEqual((back.shape, back.dtype, back.side), ((3, 4), dtype, side))
                 del mem
@@ -224,7 +224,8 @@ class Jax(WithOthers):
         for side in ["cpu"] + ["gpu"] * jax_gpu:
             mem = Memory((3, 4), "float32")
             numpy.asarray(mem.cpu("mutable"))[...] = numpy.arange(12).reshape(3, 4)
-            array = jax.dlpack.from_dlpack(mem.cpu() if side == "cpu" else mem.gpu())
+            self.assertRaises(BufferError, jax.dlpack.from_dlpack, mem.cpu())  # it asks for no version of DLPack
+            array = jax.dlpack.from_dlpack(mem.cpu("mutable") if side == "cpu" else mem.gpu("mutable"))
             self.assertEqual((array.shape, float(array.sum())), ((3, 4), 66.0))
             result = array * 2
             result.block_until_ready()
@@ -252,7 +253,7 @@ class Jax(WithOthers):
                         stream.synchronize()
                         del array
                 oracle += number
-                result = jax.dlpack.from_dlpack(mem.gpu()) * 2
+                result = jax.dlpack.from_dlpack(mem.gpu("mutable")) * 2
                 self.assertTrue(numpy.array_equal(numpy.asarray(result), oracle * 2), seed)
                 del result
             gc.collect()

@@ -171,7 +171,8 @@ class Malformed(Files):
 
     def test_json(self):
         entry = b'{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
-        for text in (b" {}", b"{", b"{}}", b"{} x", b'{"a": NaN}', b"{\xff}", b'{"a": 1e999}', b"nul", b"\xef\xbb\xbf{}",
+        for text in (b" {}", b"{", b"{}}", b"{} x", b'{"a": NaN}', b"{\xff}", b'{"a": 1e999}', b"nul",
+                     b"\xef\xbb\xbf{}",
                      b'{"a":' * 50000 + b"}" * 50000, b'{"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1], }}',
                      b'{"a": ' + entry + b', "a": ' + entry + b"}",
                      b'{"a": {"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]}}', b"{'a': 1}",

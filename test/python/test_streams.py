@@ -190,6 +190,25 @@ class Streams(Case):
         gc.collect()
         self.assertEqual(len(Stream.destroyed), 1)
 
+    def test_without_a_stream_nothing_waits_for_a_consumer(self):
+        """An access that moves nothing leaves the object to the stream of its last consumer. Its address does not."""
+        stream = Stream()
+        mem = Memory(100, "uint8")
+        fill(first := mem.gpu("overwrite", stream), 3, stream)
+        before = synced_mem.stats()
+        for mode in ("read", "mutable", "overwrite"):
+            access = mem.gpu(mode)
+        mem.gpu().view("int8")
+        mem.gpu().reshape((10, 10))
+        after = synced_mem.stats()
+        for name in ("host_waits", "stream_waits", "event_records"):
+            self.assertEqual(after[name], before[name])
+        self.assertTrue(access.ptr)
+        self.assertEqual(first.ptr, access.ptr)
+        self.assertGreater(synced_mem.stats()["event_records"], before["event_records"])
+        self.assertEqual(bytes(mem.cpu()), b"\3" * 100)
+        del first
+
     def test_many_streams(self):
         """A thousand streams in use at a time, then all forgotten."""
         mem = Memory(16)

@@ -22,6 +22,32 @@ struct sm_access *sm_access_prepare(struct sm_memory *memory, struct sm_layout *
     return access;
 }
 
+static int make_access(struct sm_access *access)
+{
+    SM_CALL(access->data, synced_mem_access(access->memory->handle, access->side, access->mode, access->stream.handle));
+    if (access->data)
+        return 0;
+    sm_raise_last();
+    return -1;
+}
+
+static bool is_ready(const synced_mem *handle, synced_mem_mode mode)
+{
+    const synced_mem_head_kind head = synced_mem_head(handle);
+    return (head == SYNCED_MEM_AT_GPU || (head == SYNCED_MEM_SYNCED && mode == SYNCED_MEM_READ)) &&
+           synced_mem_gpu_source(handle) != SYNCED_MEM_SOURCE_SHAREABLE;
+}
+
+/* Whether an access to the device copy would move nothing and change no head. Without a stream such an access is made
+ * when the address is asked for: it would wait for the work of a consumer's stream, though the next consumer names its
+ * own stream. In a turn an access may be refused, so it is made at once. */
+static bool is_accessed(const struct sm_memory *memory, synced_mem_mode mode)
+{
+    bool ready;
+    SM_CALL(ready, is_ready(memory->handle, mode));
+    return ready;
+}
+
 PyObject *sm_access_new(struct sm_memory *memory, synced_mem_side side, synced_mem_mode mode, struct sm_stream stream)
 {
     struct sm_access *const access = sm_access_prepare(memory, memory->layout, side, mode);
@@ -30,10 +56,10 @@ PyObject *sm_access_new(struct sm_memory *memory, synced_mem_side side, synced_m
         return NULL;
     }
     access->stream = stream;
-    SM_CALL(access->data, synced_mem_access(memory->handle, side, mode, stream.handle));
-    if (access->data)
+    if (side == SYNCED_MEM_SIDE_GPU && stream.handle == SYNCED_MEM_NO_STREAM && is_accessed(memory, mode))
         return (PyObject *)access;
-    sm_raise_last();
+    if (make_access(access) == 0)
+        return (PyObject *)access;
     Py_DECREF((PyObject *)access);
     return NULL;
 }
@@ -205,6 +231,8 @@ static PyObject *get_interface(struct sm_access *access, void *nothing)
 static PyObject *get_pointer(struct sm_access *access, void *nothing)
 {
     (void)nothing;
+    if (!access->data && make_access(access) < 0)
+        return NULL;
     return PyLong_FromVoidPtr(access->data);
 }
 
@@ -285,11 +313,11 @@ static PyObject *reshape(struct sm_access *access, PyObject *shape)
 static PyObject *describe_access(struct sm_access *access)
 {
     PyObject *const shape = sm_layout_shape(access->layout);
-    PyObject *const text =
-        !shape ? NULL
-               : PyUnicode_FromFormat("<synced_mem.Access to the %s copy, %s, %s, shape %S, at %p>",
-                                      access->side == SYNCED_MEM_SIDE_CPU ? "host" : "device",
-                                      sm_mode_name(access->mode), access->layout->dtype->name, shape, access->data);
+    PyObject *const text = !shape
+                               ? NULL
+                               : PyUnicode_FromFormat("<synced_mem.Access to the %s copy, %s, %s, shape %S>",
+                                                      access->side == SYNCED_MEM_SIDE_CPU ? "host" : "device",
+                                                      sm_mode_name(access->mode), access->layout->dtype->name, shape);
     Py_XDECREF(shape);
     return text;
 }

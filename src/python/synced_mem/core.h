@@ -112,7 +112,7 @@ struct sm_access {
     PyObject base;
     struct sm_memory *memory;
     struct sm_layout *layout;
-    void *data;
+    void *data; /* NULL: an access without a stream that is yet to be made */
     synced_mem_side side;
     synced_mem_mode mode;
     struct sm_stream stream;                    /* SYNCED_MEM_NO_STREAM: none */
