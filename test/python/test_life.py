@@ -85,7 +85,7 @@ class Ends(unittest.TestCase):
 
     def test_a_forked_child(self):
         """The child of a process that has used a GPU uses none."""
-        program = ("import os, synced_mem, sys\n"
+        program = ("import os, synced_mem, sys, warnings; warnings.simplefilter('ignore')\n"
                    "mem = synced_mem.Memory(4, 'uint8'); view = memoryview(mem); gpu = synced_mem.device_count() > 0\n"
                    "if gpu: mem.gpu()\n"
                    "if os.fork() == 0:\n"

@@ -63,6 +63,19 @@ class Turns(Case):
         gc.collect()
         mem.end_turn()
 
+    @on_the_device
+    def test_the_device_in_a_turn_to_read(self):
+        """An access that the turn does not allow is refused at once."""
+        mem = Memory(4, "int32", shareable=True)
+        mem.gpu("mutable")
+        mem.end_turn()
+        with mem.turn("gpu", "read"):
+            for part in (mem, mem.reshape((2, 2)), mem[1:]):
+                self.assertTrue(part.gpu().ptr)
+                self.assertRaises(synced_mem.InvalidStateError, part.gpu, "mutable")
+                self.assertRaises(synced_mem.InvalidStateError, part.cpu)
+            del part
+
     def test_wrong_arguments(self):
         mem = Memory(4)
         for arguments in (("tpu",), ("cpu", "write it"), ("cpu", "read", -1), ("cpu", "read", float("nan"))):

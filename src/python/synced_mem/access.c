@@ -31,21 +31,13 @@ static int make_access(struct sm_access *access)
     return -1;
 }
 
-static bool is_ready(const synced_mem *handle, synced_mem_mode mode)
-{
-    const synced_mem_head_kind head = synced_mem_head(handle);
-    return (head == SYNCED_MEM_AT_GPU || (head == SYNCED_MEM_SYNCED && mode == SYNCED_MEM_READ)) &&
-           synced_mem_gpu_source(handle) != SYNCED_MEM_SOURCE_SHAREABLE;
-}
-
 /* Whether an access to the device copy would move nothing and change no head. Without a stream such an access is made
  * when the address is asked for: it would wait for the work of a consumer's stream, though the next consumer names its
  * own stream. In a turn an access may be refused, so it is made at once. */
 static bool is_accessed(const struct sm_memory *memory, synced_mem_mode mode)
 {
-    bool ready;
-    SM_CALL(ready, is_ready(memory->handle, mode));
-    return ready;
+    const synced_mem_head_kind head = synced_mem_head(memory->handle);
+    return (head == SYNCED_MEM_AT_GPU || (head == SYNCED_MEM_SYNCED && mode == SYNCED_MEM_READ)) && !memory->has_turns;
 }
 
 PyObject *sm_access_new(struct sm_memory *memory, synced_mem_side side, synced_mem_mode mode, struct sm_stream stream)

@@ -5,8 +5,8 @@
  * *Access* is the result of one access: a pointer, and what is needed to repeat the access for a consumer. An *export*
  * is memory that a consumer has as a tensor or as a buffer; the library keeps it in place.
  *
- * The interpreter's lock is released around each call of the library, since any of them may wait for another thread,
- * which may need that lock. Structs of the extension are protected by it, unless their comment says otherwise.
+ * The interpreter's lock is released around each call of the library that takes a lock, since it may wait for another
+ * thread, which may need the interpreter's. Only the head, the device, the size and the name are read with it. Structs of the extension are protected by it, unless their comment says otherwise.
  */
 #ifndef SM_PYTHON_CORE_H
 #define SM_PYTHON_CORE_H
@@ -106,6 +106,7 @@ struct sm_memory {
     struct sm_exports *exports;
     synced_mem_side side; /* that the object exports by itself */
     synced_mem_mode mode;
+    bool has_turns; /* the object is shareable, or may be */
 };
 
 struct sm_access {
@@ -126,6 +127,10 @@ extern PyTypeObject *sm_access_type;
  * as exports: none so far. */
 PyObject *sm_memory_new(synced_mem *handle, struct sm_layout *layout, struct sm_exports *exports, synced_mem_side side,
                         synced_mem_mode mode);
+/* Makes a Memory of the same object or of a part of it, as the above. */
+PyObject *sm_memory_derive(const struct sm_memory *memory, synced_mem *handle, struct sm_layout *layout);
+/* Returns a Memory whose object may be shareable; NULL is passed on. */
+PyObject *sm_memory_with_turns(PyObject *memory);
 /* Makes the access, on a stream whose reference it takes over. */
 PyObject *sm_access_new(struct sm_memory *memory, synced_mem_side side, synced_mem_mode mode, struct sm_stream stream);
 /* Makes an Access without an access, for exports. */
@@ -162,6 +167,7 @@ PyObject *sm_tensor_device(const synced_mem *handle, synced_mem_side side);
 /* Makes a Memory of a tensor, which the library takes over on success. */
 PyObject *sm_tensor_import(void *tensor, bool is_legacy, synced_mem_stream stream, const char *name);
 int sm_import_init(PyObject *module);
+int sm_tensor_init(PyObject *module);
 /* Sets the attribute __dlpack_c_exchange_api__ of both types. */
 int sm_exchange_init(void);
 

@@ -220,7 +220,7 @@ static PyObject *wrap(PyObject *module, PyObject *arguments)
                                          : sm_raise(status);
     }
     sm_layout_release(layout);
-    return memory;
+    return sm_memory_with_turns(memory);
 }
 
 PyDoc_STRVAR(unwrap_doc,

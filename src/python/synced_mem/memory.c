@@ -33,6 +33,19 @@ PyObject *sm_memory_new(synced_mem *handle, struct sm_layout *layout, struct sm_
     return (PyObject *)memory;
 }
 
+PyObject *sm_memory_derive(const struct sm_memory *memory, synced_mem *handle, struct sm_layout *layout)
+{
+    PyObject *const other = sm_memory_new(handle, layout, memory->exports, memory->side, memory->mode);
+    return memory->has_turns ? sm_memory_with_turns(other) : other;
+}
+
+PyObject *sm_memory_with_turns(PyObject *memory)
+{
+    if (memory)
+        ((struct sm_memory *)memory)->has_turns = true;
+    return memory;
+}
+
 /* If the release fails, the object stays alive: nobody could repeat the call. */
 static void free_memory(struct sm_memory *memory)
 {
@@ -153,7 +166,7 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *names
     PyObject *const memory =
         status == SYNCED_MEM_OK ? sm_memory_new(handle, layout, NULL, side, mode) : sm_raise(status);
     sm_layout_release(layout);
-    return memory;
+    return options.shareable ? sm_memory_with_turns(memory) : memory;
 }
 
 /* ---- Accesses ---- */
@@ -256,9 +269,8 @@ static PyObject *share_handle(struct sm_memory *memory, struct sm_layout *layout
     if (!layout)
         return NULL;
     SM_CALL(status, synced_mem_retain(memory->handle));
-    PyObject *const other = status == SYNCED_MEM_OK
-                                ? sm_memory_new(memory->handle, layout, memory->exports, memory->side, memory->mode)
-                                : sm_raise(status);
+    PyObject *const other =
+        status == SYNCED_MEM_OK ? sm_memory_derive(memory, memory->handle, layout) : sm_raise(status);
     sm_layout_release(layout);
     return other;
 }
@@ -285,9 +297,7 @@ static PyObject *make_view(struct sm_memory *memory, struct sm_layout *layout, s
     synced_mem_options_init(&options);
     options.name = name;
     SM_CALL(status, synced_mem_view(&view, memory->handle, offset, layout->bytes, &options));
-    PyObject *const part = status == SYNCED_MEM_OK
-                               ? sm_memory_new(view, layout, memory->exports, memory->side, memory->mode)
-                               : sm_raise(status);
+    PyObject *const part = status == SYNCED_MEM_OK ? sm_memory_derive(memory, view, layout) : sm_raise(status);
     sm_layout_release(layout);
     return part;
 }
@@ -377,16 +387,14 @@ static PyObject *get_exports(struct sm_memory *memory, void *nothing)
 static PyObject *get_name(struct sm_memory *memory, void *nothing)
 {
     (void)nothing;
-    const char *name;
-    SM_CALL(name, synced_mem_name(memory->handle));
+    const char *const name = synced_mem_name(memory->handle);
     return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "replace");
 }
 
 static PyObject *get_device(struct sm_memory *memory, void *nothing)
 {
     (void)nothing;
-    int device;
-    SM_CALL(device, synced_mem_device(memory->handle));
+    const int device = synced_mem_device(memory->handle);
     if (device < 0)
         Py_RETURN_NONE;
     return PyLong_FromLong(device);
@@ -396,8 +404,7 @@ static PyObject *get_head(struct sm_memory *memory, void *nothing)
 {
     static const char *const heads[] = {"UNINITIALIZED", "AT_CPU", "AT_GPU", "SYNCED", "MIXED"};
     (void)nothing;
-    synced_mem_head_kind head;
-    SM_CALL(head, synced_mem_head(memory->handle));
+    const synced_mem_head_kind head = synced_mem_head(memory->handle);
     return PyUnicode_FromString((unsigned)head < 5 ? heads[head] : "UNKNOWN");
 }
 

@@ -245,11 +245,26 @@ static PyObject *fail(PyObject *error, const char *message)
     return NULL;
 }
 
+/* Names of arguments are interned, unless they come from a dict. */
+static PyObject *keywords[KEYWORDS];
+
+int sm_tensor_init(PyObject *module)
+{
+    static const char *const names[KEYWORDS] = {"stream", "max_version", "dl_device", "copy"};
+    (void)module;
+    for (int i = 0; i < KEYWORDS; i++)
+        if (!(keywords[i] = PyUnicode_InternFromString(names[i])))
+            return -1;
+    return 0;
+}
+
 static int find_keyword(PyObject *name)
 {
-    static const char *const keywords[KEYWORDS] = {"stream", "max_version", "dl_device", "copy"};
     for (int i = 0; i < KEYWORDS; i++)
-        if (PyUnicode_CompareWithASCIIString(name, keywords[i]) == 0)
+        if (keywords[i] == name)
+            return i;
+    for (int i = 0; i < KEYWORDS; i++)
+        if (PyUnicode_Compare(name, keywords[i]) == 0)
             return i;
     return -1;
 }
@@ -385,7 +400,6 @@ PyObject *sm_tensor_device(const synced_mem *handle, synced_mem_side side)
 {
     if (side == SYNCED_MEM_SIDE_CPU)
         return Py_BuildValue("(ii)", SM_DL_CPU, 0);
-    int device;
-    SM_CALL(device, synced_mem_device(handle));
+    const int device = synced_mem_device(handle);
     return Py_BuildValue("(ii)", SM_DL_CUDA, device > 0 ? device : 0);
 }

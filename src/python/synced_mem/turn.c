@@ -147,7 +147,7 @@ static PyObject *wrap_received(synced_mem *handle, const struct sm_dtype *dtype,
         shape && shape != Py_None ? sm_layout_parse(dtype, shape) : sm_layout_new(dtype, 1, &whole);
     PyObject *memory = NULL;
     if (layout && layout->bytes <= size)
-        memory = sm_memory_new(handle, layout, NULL, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE);
+        memory = sm_memory_with_turns(sm_memory_new(handle, layout, NULL, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE));
     else
         sm_release(handle);
     if (layout && layout->bytes > size)
