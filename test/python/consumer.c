@@ -169,7 +169,50 @@ static PyObject *read_object(PyObject *module, PyObject *capsule)
     return PyBytes_FromStringAndSize(synced_mem_cpu_data(mem), (Py_ssize_t)synced_mem_size(mem));
 }
 
+/* ---- The interpreter's lock ---- */
+
+int PyGILState_Check(void); /* not in the limited interface */
+
+static int callbacks, callbacks_with_lock;
+
+static void note_lock(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data;
+    (void)user;
+    (void)stream;
+    callbacks++;
+    callbacks_with_lock += PyGILState_Check();
+}
+
+/* Makes an object whose memory is adopted. The callback notes whether its thread has the lock. */
+static PyObject *make_adopted(PyObject *module, PyObject *nothing)
+{
+    static char memory[64];
+    synced_mem *mem;
+    (void)module;
+    (void)nothing;
+    const synced_mem_memory adopted = {.struct_size = sizeof adopted, .cpu_data = memory, .callback = note_lock};
+    if (synced_mem_create(&mem, sizeof memory, NULL) != SYNCED_MEM_OK)
+        return PyErr_NoMemory();
+    if (synced_mem_use_memory(mem, &adopted) != SYNCED_MEM_OK)
+        return PyErr_Format(PyExc_ValueError, "%s", synced_mem_last_error_message());
+    PyObject *const capsule = PyCapsule_New(mem, "synced_mem", free_object);
+    if (capsule && PyCapsule_SetContext(capsule, (void *)&synced_mem_release) < 0)
+        return NULL;
+    return capsule;
+}
+
+/* Returns how many callbacks there were, and how many in a thread with the lock. */
+static PyObject *count_callbacks(PyObject *module, PyObject *nothing)
+{
+    (void)module;
+    (void)nothing;
+    return Py_BuildValue("(ii)", callbacks, callbacks_with_lock);
+}
+
 static PyMethodDef functions[] = {
+    {"make_adopted", make_adopted, METH_NOARGS, NULL},
+    {"count_callbacks", count_callbacks, METH_NOARGS, NULL},
     {"export_tensor", export_tensor, METH_O, NULL},
     {"end_tensor", end_tensor, METH_VARARGS, NULL},
     {"borrow_tensor", borrow_tensor, METH_O, NULL},

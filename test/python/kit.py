@@ -18,6 +18,12 @@ has_gpu = runtime is not None
 assert not has_gpu or synced_mem.device_count() > 0, "the library is not on that runtime"
 on_the_device = unittest.skipUnless(has_gpu, "no device of a runtime that the test may use")
 try:
+    synced_mem.Memory(1, shareable=True)
+    can_share = True
+except synced_mem.FileError:
+    can_share = False
+on_linux = unittest.skipUnless(can_share, "no objects for other processes")
+try:
     import numpy
 except ImportError:
     numpy = None

@@ -121,6 +121,44 @@ class OnTheDevice(Case):
         del other
 
 
+class Lock(Case):
+    """The interpreter's lock is released around the library's calls that end objects, whoever ends them."""
+
+    def ends(self):
+        """Ways to end the last reference to an object."""
+        def end_tensor(mem, without_lock):
+            capsule = consumer.export_tensor(mem)[0]
+            del mem
+            return lambda: consumer.end_tensor(capsule, without_lock)
+        yield lambda mem: [mem].clear
+        yield lambda mem: memoryview(mem).release
+        yield lambda mem: memoryview(mem.cpu()).release
+        yield lambda mem: [mem[1:]].clear
+        yield lambda mem: [mem.reshape((8, 8))].clear
+        yield lambda mem: [mem.cpu()].clear
+        yield lambda mem: [mem.__dlpack__()].clear
+        yield lambda mem: [mem.__dlpack__(max_version=(1, 0))].clear
+        yield lambda mem: [synced_mem.unwrap(mem)].clear
+        yield lambda mem: end_tensor(mem, True)
+        yield lambda mem: end_tensor(mem, False)
+        yield lambda mem: mem.release_data
+        yield lambda mem: lambda: mem.resize(128)
+        if numpy:
+            yield lambda mem: [numpy.asarray(mem)].clear
+            yield lambda mem: [numpy.from_dlpack(mem)].clear
+
+    def test_every_end(self):
+        for number, begin in enumerate(self.ends()):
+            before, with_lock = consumer.count_callbacks()
+            mem = synced_mem.wrap(consumer.make_adopted(), 64, "uint8")
+            end = begin(mem)
+            del mem
+            self.assertEqual(consumer.count_callbacks(), (before, with_lock), number)
+            end()
+            del end
+            self.assertEqual(consumer.count_callbacks(), (before + 1, 0), number)
+
+
 class Objects(Case):
     def test_of_another_extension(self):
         capsule = consumer.make_object(12)

@@ -97,6 +97,7 @@ class Ends(unittest.TestCase):
                    "del view, mem; synced_mem.shutdown()\n")
         self.assertEqual(run(program), (0, ("refused" if has_gpu else "used") + "\n0\n0\n", ""))
 
+    @on_linux
     def test_threads_wait_without_the_interpreter_s_lock(self):
         """A thread that waits for a turn lets another thread of Python end that turn."""
         program = ("import socket, threading, synced_mem\n"

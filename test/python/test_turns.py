@@ -19,6 +19,7 @@ for value in range(1, 4):
 """
 
 
+@on_linux
 class Turns(Case):
     def test_the_maker_begins_in_its_turn(self):
         mem = Memory(4, "int32", shareable=True)
