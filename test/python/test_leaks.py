@@ -101,10 +101,12 @@ class Leaks(Case):
                         call()
                     except Exception:
                         pass
-            repeat(50)
-            before = used()
-            repeat(500)
-            self.assertLess(used() - before, 500 * 8, name)
+            growths = []
+            for _ in range(5):  # a table of Python's may grow in one of them
+                before = used()
+                repeat(200)
+                growths.append(used() - before)
+            self.assertLess(min(growths), 200 * 8, name)
         del call, repeat
 
 
