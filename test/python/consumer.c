@@ -12,7 +12,10 @@
 
 static struct sm_dl_exchange *find_table(PyObject *object)
 {
-    PyObject *const capsule = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "__dlpack_c_exchange_api__");
+    static PyObject *name; /* Python's caches keep each name that they see */
+    if (!name && !(name = PyUnicode_InternFromString("__dlpack_c_exchange_api__")))
+        return NULL;
+    PyObject *const capsule = PyObject_GetAttr((PyObject *)Py_TYPE(object), name);
     struct sm_dl_exchange *const table = capsule ? PyCapsule_GetPointer(capsule, SM_DL_EXCHANGE_NAME) : NULL;
     Py_XDECREF(capsule);
     if (table && table->version.major != 1) {

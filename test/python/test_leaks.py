@@ -106,7 +106,7 @@ class Leaks(Case):
                 before = used()
                 repeat(200)
                 growths.append(used() - before)
-            self.assertLess(min(growths), 200 * 8, name)
+            self.assertLess(min(growths), 200 * 16, name)  # the least that malloc() gives is 24 bytes
         del call, repeat
 
 

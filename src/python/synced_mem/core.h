@@ -171,6 +171,27 @@ int sm_tensor_init(PyObject *module);
 /* Sets the attribute __dlpack_c_exchange_api__ of both types. */
 int sm_exchange_init(void);
 
+/* ---- Names of attributes ---- */
+
+enum sm_name {
+    SM_NAME_NAME,
+    SM_NAME_NAME_OF_TYPE,
+    SM_NAME_DTYPE,
+    SM_NAME_CUDA_STREAM_PROTOCOL,
+    SM_NAME_CUDA_STREAM,
+    SM_NAME_PTR,
+    SM_NAME_DLPACK,
+    SM_NAME_DLPACK_DEVICE,
+    SM_NAME_MAX_VERSION,
+    SM_NAME_STREAM,
+    SM_NAME_STATUS,
+    SM_NAME_STATUS_NAME,
+    SM_NAMES
+};
+extern PyObject *sm_names[SM_NAMES];
+int sm_names_init(PyObject *module);
+PyObject *sm_get(PyObject *object, enum sm_name name);
+
 /* ---- Errors ---- */
 
 extern PyObject *sm_error;

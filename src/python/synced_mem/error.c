@@ -96,8 +96,8 @@ static PyObject *make_exception(synced_mem_status status)
     Py_XDECREF(text);
     PyObject *const number = exception ? PyLong_FromLong((long)status) : NULL;
     PyObject *const name = number ? PyUnicode_FromString(synced_mem_status_name(status)) : NULL;
-    const bool is_set = name && PyObject_SetAttrString(exception, "status", number) == 0 &&
-                        PyObject_SetAttrString(exception, "status_name", name) == 0;
+    const bool is_set = name && PyObject_SetAttr(exception, sm_names[SM_NAME_STATUS], number) == 0 &&
+                        PyObject_SetAttr(exception, sm_names[SM_NAME_STATUS_NAME], name) == 0;
     Py_XDECREF(number);
     Py_XDECREF(name);
     if (is_set)

@@ -89,8 +89,10 @@ static PyObject *import_capsule(PyObject *capsule, synced_mem_stream stream, con
 /* Stores DLPack's type of the array's device. */
 static int find_device_type(PyObject *array, long *type)
 {
-    PyObject *const device = PyObject_CallMethod(array, "__dlpack_device__", NULL);
+    PyObject *const method = sm_get(array, SM_NAME_DLPACK_DEVICE);
+    PyObject *const device = method ? PyObject_CallNoArgs(method) : NULL;
     PyObject *const first = device ? PySequence_GetItem(device, 0) : NULL;
+    Py_XDECREF(method);
     Py_XDECREF(device);
     *type = first ? PyLong_AsLong(first) : -1;
     Py_XDECREF(first);
@@ -109,14 +111,15 @@ static PyObject *call_with(PyObject *method, PyObject *keywords)
  * no stream. */
 static PyObject *ask_for_capsule(PyObject *array, PyObject *stream)
 {
-    PyObject *const method = PyObject_GetAttrString(array, "__dlpack__");
-    PyObject *const keywords = method ? Py_BuildValue("{s(ii)}", "max_version", SM_DL_MAJOR, SM_DL_MINOR) : NULL;
+    PyObject *const method = sm_get(array, SM_NAME_DLPACK);
+    PyObject *const keywords =
+        method ? Py_BuildValue("{O(ii)}", sm_names[SM_NAME_MAX_VERSION], SM_DL_MAJOR, SM_DL_MINOR) : NULL;
     PyObject *capsule = NULL;
-    if (keywords && (!stream || PyDict_SetItemString(keywords, "stream", stream) == 0))
+    if (keywords && (!stream || PyDict_SetItem(keywords, sm_names[SM_NAME_STREAM], stream) == 0))
         capsule = call_with(method, keywords);
     if (keywords && !capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
         PyErr_Clear();
-        if (PyDict_DelItemString(keywords, "max_version") == 0)
+        if (PyDict_DelItem(keywords, sm_names[SM_NAME_MAX_VERSION]) == 0)
             capsule = call_with(method, keywords);
     }
     Py_XDECREF(keywords);

@@ -86,8 +86,8 @@ static const struct sm_dtype *find_text(PyObject *text)
 
 static PyObject *attribute_of_dtype(PyObject *object)
 {
-    PyObject *const dtype = PyObject_GetAttrString(object, "dtype");
-    PyObject *const name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
+    PyObject *const dtype = sm_get(object, SM_NAME_DTYPE);
+    PyObject *const name = dtype ? sm_get(dtype, SM_NAME_NAME) : NULL;
     Py_XDECREF(dtype);
     return name;
 }
@@ -99,10 +99,10 @@ const struct sm_dtype *sm_dtype_parse(PyObject *object)
         Py_INCREF(object);
         found = find_text(object);
     } else if (!found) {
-        found = find_text(PyObject_GetAttrString(object, "name"));                     /* numpy.dtype */
-        found = found ? found : find_text(PyObject_GetAttrString(object, "__name__")); /* numpy.float32 */
-        found = found ? found : find_text(attribute_of_dtype(object));                 /* jax.numpy.float32 */
-        found = found ? found : find_text(PyObject_Str(object));                       /* torch.float32 */
+        found = find_text(sm_get(object, SM_NAME_NAME));                         /* numpy.dtype */
+        found = found ? found : find_text(sm_get(object, SM_NAME_NAME_OF_TYPE)); /* numpy.float32 */
+        found = found ? found : find_text(attribute_of_dtype(object));           /* jax.numpy.float32 */
+        found = found ? found : find_text(PyObject_Str(object));                 /* torch.float32 */
     }
     if (!found)
         PyErr_Format(PyExc_TypeError, "no data type of synced_mem: %R", object);

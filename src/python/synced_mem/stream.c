@@ -92,9 +92,9 @@ static int parse_handle(PyObject *number, synced_mem_stream *handle)
 }
 
 /* Returns the attribute, or NULL without an exception if there is none. */
-static PyObject *find_attribute(PyObject *object, const char *name)
+static PyObject *find_attribute(PyObject *object, enum sm_name name)
 {
-    PyObject *const found = PyObject_GetAttrString(object, name);
+    PyObject *const found = sm_get(object, name);
     if (!found && PyErr_ExceptionMatches(PyExc_AttributeError))
         PyErr_Clear();
     return found;
@@ -117,15 +117,15 @@ static PyObject *call_protocol(PyObject *method)
 
 static PyObject *find_number(PyObject *object)
 {
-    PyObject *const method = find_attribute(object, "__cuda_stream__");
+    PyObject *const method = find_attribute(object, SM_NAME_CUDA_STREAM_PROTOCOL);
     if (method) {
         PyObject *const number = call_protocol(method);
         Py_DECREF(method);
         return number;
     }
-    PyObject *number = PyErr_Occurred() ? NULL : find_attribute(object, "cuda_stream"); /* PyTorch */
+    PyObject *number = PyErr_Occurred() ? NULL : find_attribute(object, SM_NAME_CUDA_STREAM); /* PyTorch */
     if (!number && !PyErr_Occurred())
-        number = find_attribute(object, "ptr"); /* CuPy */
+        number = find_attribute(object, SM_NAME_PTR); /* CuPy */
     if (!number && !PyErr_Occurred())
         PyErr_Format(PyExc_TypeError, "no stream: %R has neither __cuda_stream__() nor cuda_stream nor ptr", object);
     return number;
