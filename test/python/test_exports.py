@@ -370,10 +370,13 @@ class WithNumPy(Case):
         used = Wrong(numpy.zeros(3).__dlpack__())
         self.assertEqual(synced_mem.from_dlpack(used).shape, (3,))
         self.assertRaises(BufferError, synced_mem.from_dlpack, used)
-        other = numpy.zeros(3).__dlpack__()
-        open_capsule(other)[1].tensor.lanes = 3
-        self.assertRaises(BufferError, synced_mem.from_dlpack, Wrong(other))
-        self.assertTrue(python.PyCapsule_IsValid(other, LEGACY))
+        for change in ("lanes = 3", "code = 99", "bits = 7", "ndim = 65", "ndim = -1", "shape = None", "data = None",
+                       "device_type = 10"):
+            other = numpy.zeros(3).__dlpack__()
+            exec(f"tensor.{change}", {"tensor": open_capsule(other)[1].tensor})
+            with self.assertRaises((BufferError, ValueError), msg=change):
+                synced_mem.from_dlpack(Wrong(other))
+            self.assertTrue(python.PyCapsule_IsValid(other, LEGACY))
 
     def test_another_version(self):
         """Of a tensor of another major version nothing is read, and the capsule ends it."""

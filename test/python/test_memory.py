@@ -148,6 +148,25 @@ class Parts(Case):
         del mem
         self.assertEqual(memoryview(other.cpu())[0, 11, 0], 5)
 
+    def test_numbers_that_resize_the_object(self):
+        """The conversion of an index or a shape calls a method of the program's."""
+        class Number:
+            def __init__(self, mem):
+                self.mem = mem
+
+            def __index__(self):
+                self.mem.resize(2)
+                return 1
+        for use in (lambda mem, number: mem[number], lambda mem, number: mem[number:],
+                    lambda mem, number: mem.reshape((number, -1)), lambda mem, number: mem.part(0, number, "int8"),
+                    lambda mem, number: mem.resize(number)):
+            mem = Memory((64, 64))
+            try:
+                use(mem, Number(mem))
+            except (synced_mem.Error, BufferError):
+                pass
+            self.assertIn(mem.shape, ((2,), (1,)))
+
     def test_another_type(self):
         mem = Memory((2, 4), "bfloat16")
         for dtype, shape in (("uint16", (2, 4)), ("uint8", (2, 8)), ("float64", (2, 1)), ("float4_e2m1fn", (2, 16))):

@@ -18,6 +18,10 @@ static struct sm_dl_tensor *get_tensor(void *managed, bool is_legacy)
 static struct sm_layout *read_layout(const struct sm_dl_tensor *tensor)
 {
     const struct sm_dtype *const dtype = sm_dtype_find(tensor->type);
+    if (tensor->ndim > 0 && !tensor->shape) {
+        PyErr_SetString(PyExc_BufferError, "the tensor has no shape");
+        return NULL;
+    }
     if (dtype)
         return sm_layout_new(dtype, tensor->ndim, tensor->shape);
     PyErr_Format(PyExc_BufferError, "no data type of synced_mem: DLPack's code %d with %d bits and %d lanes",

@@ -275,9 +275,13 @@ static PyObject *share_handle(struct sm_memory *memory, struct sm_layout *layout
     return other;
 }
 
+/* The conversion of numbers may call functions of the program's, which may resize the object. */
 static PyObject *reshape(struct sm_memory *memory, PyObject *shape)
 {
-    return share_handle(memory, sm_layout_reshape(memory->layout, shape));
+    struct sm_layout *const whole = sm_layout_retain(memory->layout);
+    struct sm_layout *const layout = sm_layout_reshape(whole, shape);
+    sm_layout_release(whole);
+    return share_handle(memory, layout);
 }
 
 static PyObject *view_as(struct sm_memory *memory, PyObject *object)
@@ -305,7 +309,9 @@ static PyObject *make_view(struct sm_memory *memory, struct sm_layout *layout, s
 static PyObject *get_part(struct sm_memory *memory, PyObject *key)
 {
     size_t offset;
-    struct sm_layout *const layout = sm_layout_part(memory->layout, key, &offset);
+    struct sm_layout *const whole = sm_layout_retain(memory->layout);
+    struct sm_layout *const layout = sm_layout_part(whole, key, &offset);
+    sm_layout_release(whole);
     return make_view(memory, layout, offset, NULL);
 }
 
