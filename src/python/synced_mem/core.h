@@ -6,7 +6,8 @@
  * is memory that a consumer has as a tensor or as a buffer; the library keeps it in place.
  *
  * The interpreter's lock is released around each call of the library that takes a lock, since it may wait for another
- * thread, which may need the interpreter's. Only the head, the device, the size and the name are read with it. Structs of the extension are protected by it, unless their comment says otherwise.
+ * thread, which may need the interpreter's. Only the head, the device, the size and the name are read with it. Structs
+ * of the extension are protected by it, unless their comment says otherwise.
  */
 #ifndef SM_PYTHON_CORE_H
 #define SM_PYTHON_CORE_H
