@@ -496,8 +496,8 @@ PyDoc_STRVAR(
     "Accesses the device copy, and returns an Access, for work on the stream.\n\n"
     "mode: as in cpu(); writing makes the host copy stale. stream: an integer (a cudaStream_t, which the caller "
     "keeps), or\nan object with __cuda_stream__(), cuda_stream or ptr, which is kept as long as the Access. "
-    "None: the current stream of\nstream(), else no stream: the call waits until the contents have arrived, and "
-    "the work is on the legacy stream or on\nblocking streams. Raises an Error.");
+    "None: the current stream of\nstream(), else no stream: the call waits until contents that it moves have arrived, "
+    "and work with the address is on the\nlegacy stream or on blocking streams. Raises an Error.");
 PyDoc_STRVAR(dlpack_doc, "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
                          "As Access.__dlpack__(), of the side and the mode with which the object was made.");
 PyDoc_STRVAR(device_doc, "__dlpack_device__()\n--\n\nReturns DLPack's type and number of the device: (1, 0) for the "
