@@ -54,7 +54,9 @@ template <class Function> void throws(synced_mem_status status, Function functio
     try {
         function();
     } catch (const synced::error &error) {
-        CHECK(error.status() == status && error.what()[0] != '\0');
+        CHECK(error.what()[0] != '\0');
+        if (error.status() != status)
+            check_failed(error.what(), status, "the error's status");
         return;
     }
     CHECK(!"an error is thrown");

@@ -9,6 +9,11 @@
 #include <utility>
 #include <vector>
 
+#ifdef __linux__
+#include <sys/socket.h>
+#include <unistd.h>
+#endif
+
 // DLPack's struct before version 1.
 struct DLManagedTensor {
     DLTensor dl_tensor;
@@ -299,8 +304,29 @@ void turn_is_refused()
     mem = make_shareable();
     turn::adopt(mem).release();
     refuses([&] { turn never(mem, SYNCED_MEM_SIDE_CPU, static_cast<synced_mem_turn>(9), 0); });
-    refuses([&] { mem.share(-1, 0); });
+    throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { mem.share(-1, 0); });
     CHECK(!is_in_turn(mem));
+    const turn writing(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0);
+    refuses([&] { mem.share(-1, 0); });
+}
+
+// Another object of the same bytes, as another process would have it.
+void turn_waits_for_another()
+{
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    memory mine = make_shareable();
+    turn writing = turn::adopt(mine);
+    throws(SYNCED_MEM_ERR_TIMEOUT, [&] { (void)memory::receive(ends[1], 0); });
+    mine.share(ends[0], 0);
+    memory theirs = memory::receive(ends[1], 1000);
+    mine.mutable_cpu_data<char>()[0] = 6;
+    throws(SYNCED_MEM_ERR_TIMEOUT, [&] { turn late(theirs, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, 1); });
+    writing.release();
+    writing = turn(theirs, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, 0);
+    CHECK(theirs.cpu_data<char>()[0] == 6);
+    throws(SYNCED_MEM_ERR_TIMEOUT, [&] { turn late(mine, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 1); });
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
 }
 #endif
 
@@ -368,6 +394,7 @@ const Test tests[] = {
     {"turn_moves", turn_moves, false},
     {"turn_outlives_the_owner", turn_outlives_the_owner, false},
     {"turn_is_refused", turn_is_refused, false},
+    {"turn_waits_for_another", turn_waits_for_another, false},
 #endif
     {"pinned_serves_containers", pinned_serves_containers, false},
     {"pinned_is_aligned", pinned_is_aligned, false},
