@@ -14,9 +14,14 @@
  * - A const owner allows calls that leave its contents as they are: reads, transfers, views.
  * - Threads. Several threads may use one object, but not one owner or guard while one of them changes it.
  * - Files with and without exceptions may be linked to one program, but have types of their own.
+ * - A member exists since its class, unless its comment names a version.
  */
 #ifndef SYNCED_MEM_HPP
 #define SYNCED_MEM_HPP
+
+#if __cplusplus < 201703L && (!defined(_MSVC_LANG) || _MSVC_LANG < 201703L)
+#error "synced_mem.hpp needs C++17"
+#endif
 
 #include "synced_mem.h"
 #include "synced_mem/dlpack.h"
@@ -523,7 +528,8 @@ class turn
     /** Makes an empty guard. */
     turn() noexcept = default;
 
-    /** Begins a turn, as synced_mem_begin_turn() with these arguments. */
+    /** Begins a turn by synced_mem_begin_turn(). After a failure the guard has no turn.
+     * @param timeout_ms  0 tries once, a negative one waits for ever; an end by timeout is ERR_TIMEOUT */
     turn(const memory &mem, synced_mem_side side, synced_mem_turn kind, int timeout_ms) : mem_(mem.retain())
     {
         if (mem_ && synced_mem_begin_turn(mem_.get(), side, kind, timeout_ms) != SYNCED_MEM_OK) {
@@ -574,7 +580,7 @@ class turn
 class scope
 {
   public:
-    /** Begins a scope, as synced_mem_scope_begin(). */
+    /** Begins a scope, whose name may go after the call. */
     explicit scope(const char *name) noexcept { synced_mem_scope_begin(name); }
     ~scope() { synced_mem_scope_end(); }
     scope(const scope &) = delete;
@@ -591,7 +597,7 @@ class pinned_resource final : public std::pmr::memory_resource
 {
   public:
     /** Serves memory near a device, 0 or more. */
-    explicit pinned_resource(int device = 0) { options_.device = device; }
+    explicit pinned_resource(int device = 0) noexcept : device_(device) {}
     pinned_resource(const pinned_resource &) = delete;
     pinned_resource &operator=(const pinned_resource &) = delete;
 
@@ -601,7 +607,8 @@ class pinned_resource final : public std::pmr::memory_resource
     /* The object's handle lies in front of the memory, whose alignment is that of the space in front. */
     void *do_allocate(std::size_t size, std::size_t alignment) override
     {
-        options with = options_;
+        options with;
+        with.device = device_;
         const std::size_t front = alignment > 64 ? alignment : 64;
         with.alignment = front;
         memory mem(size <= SIZE_MAX - front ? front + size : SIZE_MAX, with);
@@ -618,7 +625,7 @@ class pinned_resource final : public std::pmr::memory_resource
 
     bool do_is_equal(const std::pmr::memory_resource &other) const noexcept override { return this == &other; }
 
-    options options_;
+    int device_;
 };
 #endif
 

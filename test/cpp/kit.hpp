@@ -33,7 +33,10 @@ inline bool with_gpu()
 class Stream
 {
   public:
-    Stream() { CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess); }
+    Stream()
+    {
+        CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess);
+    }
     ~Stream()
     {
         CHECK(synced_mem_forget_stream(stream_) == SYNCED_MEM_OK);
@@ -41,7 +44,10 @@ class Stream
     }
     Stream(const Stream &) = delete;
     Stream &operator=(const Stream &) = delete;
-    operator cudaStream_t() const { return stream_; }
+    operator cudaStream_t() const
+    {
+        return stream_;
+    }
 
   private:
     cudaStream_t stream_ = nullptr;

@@ -128,8 +128,7 @@ void tensor_is_refused()
     refuses([&] { (void)memory().to_dlpack<float>(SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, {1}); });
     refuses([&] { (void)memory::from_dlpack(synced::tensor()); });
     if (!with_gpu())
-        throws(SYNCED_MEM_ERR_NO_GPU,
-               [&] { (void)mem.to_dlpack<float>(SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, {1}); });
+        throws(SYNCED_MEM_ERR_NO_GPU, [&] { (void)mem.to_dlpack<float>(SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, {1}); });
     synced::tensor tensor = mem.to_dlpack<float>(SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE, {2, 2});
     const std::int64_t stride = std::exchange(tensor->dl_tensor.strides[0], 7); // rows of a wider tensor
     refuses([&] { (void)memory::from_dlpack(std::move(tensor)); });
@@ -226,8 +225,7 @@ void turn_ends()
         CHECK(reading && mem.cpu_data<char>()[0] == 5);
         throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { mem.mutable_cpu_data(); });
         // The process has its turn already, and the failed guard holds nothing.
-        throws(SYNCED_MEM_ERR_INVALID_STATE,
-               [&] { turn again(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, 0); });
+        throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { turn again(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, 0); });
         CHECK(is_in_turn(mem));
     }
     CHECK(!is_in_turn(mem));

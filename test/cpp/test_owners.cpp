@@ -204,8 +204,8 @@ void access_on_streams()
     memory copy(SIZE);
     std::memset(mem.overwrite_cpu_data(), 1, SIZE);
     mem.async_gpu_push(one);
-    CHECK(cudaMemcpyAsync(copy.overwrite_gpu_data_on(two), mem.gpu_data_on(two), SIZE, cudaMemcpyDeviceToDevice,
-                          two) == cudaSuccess);
+    CHECK(cudaMemcpyAsync(copy.overwrite_gpu_data_on(two), mem.gpu_data_on(two), SIZE, cudaMemcpyDeviceToDevice, two) ==
+          cudaSuccess);
     CHECK(cudaMemsetAsync(mem.mutable_gpu_data_on<char>(one) + 1, 2, SIZE - 1, one) == cudaSuccess);
     mem.end_use_on(one);
     mem.async_cpu_pull(one);
