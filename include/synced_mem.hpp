@@ -231,8 +231,8 @@ template <class T> struct dlpack_type {
 template <> struct dlpack_type<std::byte> : dlpack_type<std::uint8_t> {
 };
 
-/** The guard of a tensor, this library's or another's: its end calls the deleter, unless release() has handed the tensor
- * over. Programs that use it include DLPack's header. @since 0.2 */
+/** The guard of a tensor, this library's or another's: its end calls the deleter, unless release() has handed the
+ * tensor over. Programs that use it include DLPack's header. @since 0.2 */
 template <class Tensor> class basic_tensor
 {
   public:
@@ -240,12 +240,15 @@ template <class Tensor> class basic_tensor
     basic_tensor() noexcept = default;
     /** Guards a tensor, which is the guard's; NULL: none. */
     explicit basic_tensor(Tensor *tensor) noexcept : tensor_(tensor) {}
+    /** Takes the other guard's tensor. */
     basic_tensor(basic_tensor &&other) noexcept : tensor_(other.release()) {}
+    /** Ends the guard's own tensor, if any, and takes the other's. */
     basic_tensor &operator=(basic_tensor &&other) noexcept
     {
         basic_tensor(std::move(other)).swap(*this);
         return *this;
     }
+    /** Calls the deleter, if there is a tensor. */
     ~basic_tensor()
     {
         if (tensor_ != nullptr && tensor_->deleter != nullptr)
@@ -305,6 +308,7 @@ inline synced_mem_status from_dlpack(synced_mem **out, DLManagedTensor *tensor, 
 
 /** The options of an object, with their defaults. @since 0.2 */
 struct options : synced_mem_options {
+    /** Fills in the defaults. */
     options() noexcept { synced_mem_options_init(this); }
 };
 
@@ -320,6 +324,7 @@ class memory
     /** Makes an object of so many bytes, with options. */
     memory(std::size_t size, const synced_mem_options &with) { made(synced_mem_create(&mem_, size, &with)); }
 
+    /** Takes the other's reference; the other is empty. */
     memory(memory &&other) noexcept : mem_(other.detach()) {}
     /** Gives up the owner's own reference, if any, and takes the other's. */
     memory &operator=(memory &&other) noexcept
@@ -416,44 +421,66 @@ class memory
 
     /* ---- Transfers, copies, contents ---- */
 
+    /** Transfers the host copy to the device, on the stream. */
     outcome async_gpu_push(synced_mem_stream stream) const { return check(synced_mem_async_gpu_push(mem_, stream)); }
+    /** Transfers the device copy to the host, on the stream. */
     outcome async_cpu_pull(synced_mem_stream stream) const { return check(synced_mem_async_cpu_pull(mem_, stream)); }
+    /** Ends the stream's use of the device copy. */
     outcome end_use_on(synced_mem_stream stream) const { return check(synced_mem_end_use_on(mem_, stream)); }
+    /** Waits for the library's transfers, fills and allocations. */
     outcome wait() const { return check(synced_mem_wait(mem_)); }
 
+    /** Copies the contents of from to the device copy, on the stream. */
     outcome async_gpu_copy(const memory &from, synced_mem_stream stream)
     {
         return check(synced_mem_async_gpu_copy(mem_, from.mem_, stream));
     }
+    /** Copies the contents of from to the host copy. */
     outcome cpu_copy(const memory &from) { return check(synced_mem_cpu_copy(mem_, from.mem_)); }
+    /** Copies a part of from to a part of this object, by default on the host. */
     outcome copy(std::size_t to_offset, const memory &from, std::size_t from_offset, std::size_t size,
                  synced_mem_stream stream = no_stream())
     {
         return check(synced_mem_copy(mem_, to_offset, from.mem_, from_offset, size, stream));
     }
+    /** Gives up the contents and keeps the memory. */
     outcome clear() { return check(synced_mem_clear(mem_)); }
 
     /* ---- Size and memory ---- */
 
+    /** Changes the size and keeps the contents. */
     outcome resize(std::size_t size) { return check(synced_mem_resize(mem_, size)); }
+    /** Changes the size and gives up the contents. */
     outcome resize_discard(std::size_t size) { return check(synced_mem_resize_discard(mem_, size)); }
+    /** Gives up the host copy, whose contents move to the device. */
     outcome release_cpu_data() const { return check(synced_mem_release_cpu_data(mem_)); }
+    /** Gives up the device copy, whose contents move to the host. */
     outcome release_gpu_data() const { return check(synced_mem_release_gpu_data(mem_)); }
+    /** Gives up both copies and the contents. */
     outcome release_data() { return check(synced_mem_release_data(mem_)); }
+    /** Borrows host memory of at least size() bytes. */
     outcome set_cpu_data(void *data) { return check(synced_mem_set_cpu_data(mem_, data)); }
+    /** Borrows device memory of at least size() bytes. */
     outcome set_gpu_data(void *data) { return check(synced_mem_set_gpu_data(mem_, data)); }
+    /** Borrows or adopts memory. */
     outcome use_memory(const synced_mem_memory &with) { return check(synced_mem_use_memory(mem_, &with)); }
 
     /* ---- Facts ---- */
 
+    /** Returns the size of the contents in bytes. */
     std::size_t size() const noexcept { return synced_mem_size(mem_); }
+    /** Returns the head. */
     synced_mem_head_kind head() const noexcept { return synced_mem_head(mem_); }
+    /** Returns the device, SYNCED_MEM_DEVICE_CURRENT if there is none yet. */
     int device() const noexcept { return synced_mem_device(mem_); }
+    /** Returns the name, good as long as the object. */
     const char *name() const noexcept { return synced_mem_name(mem_); }
 
     /* ---- Other processes ---- */
 
+    /** Gives the object to the process at the other end of a socket. */
     outcome share(int socket, int timeout_ms) const { return check(synced_mem_share(mem_, socket, timeout_ms)); }
+    /** Makes an object of what the process at the other end of a socket gives. */
     [[nodiscard]] static memory receive(int socket, int timeout_ms)
     {
         memory result;
@@ -546,6 +573,7 @@ class turn
         return result;
     }
 
+    /** Takes the other guard's turn. */
     turn(turn &&) noexcept = default;
     /** Ends the guard's own turn, if any, and takes the other's. */
     turn &operator=(turn &&other) noexcept
@@ -582,7 +610,9 @@ class scope
   public:
     /** Begins a scope, whose name may go after the call. */
     explicit scope(const char *name) noexcept { synced_mem_scope_begin(name); }
+    /** Ends the scope. */
     ~scope() { synced_mem_scope_end(); }
+    /** The guard stays in its block. */
     scope(const scope &) = delete;
     scope &operator=(const scope &) = delete;
 };
@@ -591,13 +621,14 @@ class scope
 
 #if SYNCED_MEM_EXCEPTIONS
 /** Page-locked memory of the library's pool, for containers; without a GPU pageable memory. An allocation is an object,
- * so that synced_mem_shutdown() fails while one is left. Without exceptions there is no such class, as a container could
- * not hear of a refusal. @since 0.2 */
+ * so that synced_mem_shutdown() fails while one is left. Without exceptions there is no such class, as a container
+ * could not hear of a refusal. @since 0.2 */
 class pinned_resource final : public std::pmr::memory_resource
 {
   public:
     /** Serves memory near a device, 0 or more. */
     explicit pinned_resource(int device = 0) noexcept : device_(device) {}
+    /** The resource stays where it is. */
     pinned_resource(const pinned_resource &) = delete;
     pinned_resource &operator=(const pinned_resource &) = delete;
 
