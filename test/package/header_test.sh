@@ -46,15 +46,15 @@ try()
 try_hpp()
 {
     echo '#include <vector>' >"$dir/library.cpp"
-    for compiler in g++ clang++ "clang++ -stdlib=libc++" x86_64-w64-mingw32-g++-win32 x86_64-w64-mingw32-g++-posix; do
-        command -v "${compiler%% *}" >/dev/null 2>&1 || continue
-        # The compiler and its option are two words.
+    for words in g++ clang++ "clang++ -stdlib=libc++" x86_64-w64-mingw32-g++-win32 x86_64-w64-mingw32-g++-posix; do
+        command -v "${words%% *}" >/dev/null 2>&1 || continue
+        # A compiler and its option are two words.
         # shellcheck disable=SC2086
-        $compiler -fsyntax-only "$dir/library.cpp" 2>/dev/null || continue
+        $words -fsyntax-only "$dir/library.cpp" 2>/dev/null || continue
         for language in c++17 c++20 c++2b; do
             for options in -Wold-style-cast "-fno-exceptions -fno-rtti"; do
                 # shellcheck disable=SC2086
-                try "$language" "$dir/alone.cpp" $compiler $options
+                try "$language" "$dir/alone.cpp" $words $options
             done
         done
     done
