@@ -207,16 +207,16 @@ START_TEST(staged_and_same_stream)
     gpu_stream_sync(stream);
     ck_assert(has(mem, pull, 2));
     OK(synced_mem_wait(bulk));
-    bool by_engine = false; /* once the staged transfer has ended, and the threads have left it */
-    for (unsigned i = 0; i < 1000 && !by_engine; i++) {
+    bool has_ended = false; /* once the staged transfer has ended, and the threads have left it */
+    for (unsigned i = 0; i < 1000 && !has_ended; i++) {
         const uint64_t behind = by_kernel();
         write_on(mem, pull, 3 + i);
         OK(move_urgently(mem, pull));
-        by_engine = by_kernel() == behind;
+        has_ended = by_kernel() == behind;
         gpu_stream_sync(stream);
         ck_assert(has(mem, pull, 3 + i));
     }
-    ck_assert(by_engine);
+    ck_assert(has_ended);
     OK(synced_mem_release(mem));
     end();
     free(user);
