@@ -282,6 +282,7 @@ START_TEST(the_device_is_lost)
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 3);
     OK(synced_mem_release(mem));
     OK(synced_mem_shutdown());
+    gpu_unhold(); /* the reset waits for a function that has begun */
     emu_reset(fixture_schedule());
     free(mine);
 }
