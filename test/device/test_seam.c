@@ -39,6 +39,7 @@ START_TEST(seam_without_gpu)
     ck_assert(!sm_device_in_use());
     sm_device_stay(0);
     sm_device_keep_lists();
+    sm_device_pool_warm_beside(true);
     ck_assert_uint_eq(sm_device_probed(0), 0);
     sm_device_pool_reach(0, 1);
     OK(sm_device_shutdown());

@@ -89,8 +89,6 @@ static synced_mem_status load_library(int device)
 static synced_mem_status obtain_word(struct device *on, int device)
 {
     void *word;
-    if (on->word)
-        return SYNCED_MEM_OK;
     SM_TRY(check_code(cudaHostAlloc(&word, sizeof *on->word, cudaHostAllocPortable), "cudaHostAlloc", device, 0));
     on->word = word;
     atomic_init(on->word, 0);
