@@ -4,9 +4,11 @@
 #include "fixture.h"
 
 #include "copy/arrival.h"
+#include "stream/stream.h"
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { SIZE = 5000, LARGE = SM_LARGEST_ARRIVAL, TOO_LARGE = LARGE + 1 };
 
@@ -288,12 +290,79 @@ START_TEST(the_device_is_lost)
 }
 END_TEST
 
+/* The linker puts this in place of the library's function (--wrap). The first copy to its place lasts until another
+ * thread waits for it. */
+static synced_mem *contested;
+
+void __real_sm_copy_streaming(void *to, const void *from, size_t size);
+void __wrap_sm_copy_streaming(void *to, const void *from, size_t size);
+
+static void *wait_for_it(void *unused)
+{
+    (void)unused;
+    ck_assert(host_is(synced_mem_cpu_data(contested), LARGE, 1));
+    return NULL;
+}
+
+static pthread_t other;
+
+void __wrap_sm_copy_streaming(void *to, const void *from, size_t size)
+{
+    if (contested && !other) {
+        ck_assert_int_eq(pthread_create(&other, NULL, wait_for_it, NULL), 0);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    __real_sm_copy_streaming(to, from, size);
+}
+
+/* A thread that waits while another copies the bytes goes on when they are in their place. */
+START_TEST(another_thread_copies)
+{
+    void *const mine = memory(LARGE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    set_staging(0, SIZE_MAX);
+    synced_mem *const mem = make_written(mine, LARGE, 1, stream);
+    OK(synced_mem_async_cpu_pull(mem, stream));
+    contested = mem;
+    OK(synced_mem_wait(mem));
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    contested = NULL;
+    ck_assert(pattern_is(mine, LARGE, 1));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
+/* Nobody waits: the buffer goes back behind the device's work, and the bytes do not come to their place. */
+START_TEST(nobody_waits)
+{
+    unsigned char place[SIZE] = {7};
+    struct sm_stream *on;
+    struct sm_fence *transferred;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    OK(sm_stream_find(0, stream, &on));
+    struct sm_arrival *const arrival = sm_arrival_make(0, place, SIZE);
+    ck_assert_ptr_nonnull(arrival);
+    OK(sm_stream_record(on, &transferred));
+    sm_fence_drop(sm_arrival_begin(arrival, transferred));
+    sm_fence_drop(transferred);
+    sm_stream_drop(on);
+    gpu_stream_sync(stream);
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(bytes_in_use(), 0);
+    ck_assert_uint_eq(place[0], 7);
+    close_stream(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("arrival");
     TCase *const tests = add_case(made, "arrival");
     TCase *const broken = add_case_without_end(made, "broken");
-    add_tests(tests, many, released_before_it, many_wait, an_allocation_fails, a_wait_fails);
+    add_tests(tests, many, released_before_it, many_wait, an_allocation_fails, a_wait_fails, another_thread_copies,
+              nobody_waits);
     tcase_add_loop_test(tests, behind_a_held_stream, 0, 3);
     tcase_add_loop_test(tests, work_behind_it, 0, 2);
     tcase_add_loop_test(tests, by_the_runtime, 0, 2);
