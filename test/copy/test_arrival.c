@@ -260,6 +260,7 @@ START_TEST(a_buffer_is_given_up)
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull(mem, stream));
     ck_assert_uint_eq(emu_failures(), 2);
     ck_assert_uint_eq(stats_now().quarantined, 1);
+    leaves_memory = true; /* the buffer */
     gpu_sync_device(0);
     (void)synced_mem_release(mem);
     close_stream(stream);
