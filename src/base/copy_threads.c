@@ -5,8 +5,8 @@
 
 #include "system/thread.h"
 
-/* A thread that has worked polls so often, some 20 microseconds, before it sleeps: waking it takes longer, and transfers
- * often come in a row. */
+/* A thread that has worked polls so often, some 20 microseconds, before it sleeps: waking it takes longer, and
+ * transfers often come in a row. */
 enum { MAX_THREADS = 64, POLLS = 400 };
 
 static struct {

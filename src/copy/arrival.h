@@ -1,7 +1,7 @@
 /*
- * Arrivals: small pulls into pageable memory. The device writes the bytes to a bounce buffer, in the stream's order. Once
- * they are there, the first thread that waits for the arrival or polls it copies them to their place. The runtime would
- * block the caller instead, and is slower.
+ * Arrivals: small pulls into pageable memory. The device writes the bytes to a bounce buffer, in the stream's order.
+ * Once they are there, the first thread that waits for the arrival or polls it copies them to their place. The runtime
+ * would block the caller instead, and is slower.
  */
 #ifndef SM_ARRIVAL_H
 #define SM_ARRIVAL_H
@@ -13,8 +13,8 @@ struct sm_arrival;
 /* Larger pulls are slower this way than by the runtime or by threads. */
 enum { SM_LARGEST_ARRIVAL = 131072 };
 
-/* Returns an arrival of size bytes at to, which the caller begins or gives up. Waits for no work. NULL: it is too large,
- * or no memory is available. */
+/* Returns an arrival of size bytes at to, which the caller begins or gives up. Waits for no work. NULL: it is too
+ * large, or no memory is available. */
 struct sm_arrival *sm_arrival_make(int device, void *to, size_t size);
 
 /* Returns the buffer, which the device is to write. */

@@ -41,7 +41,7 @@ static bool lies_behind(const struct sm_batch_copy *copy, const void *to, const 
     return (const char *)to + size == copy->to && (const char *)from + size == copy->from;
 }
 
-/* What has become too large for a kernel goes by engine. */
+/* A copy that has become too large for a kernel goes by engine. */
 static bool extend_last_listed(struct sm_batch *batch, struct sm_batch_copy copy)
 {
     struct sm_kernel_list *const list = &batch->list;
@@ -111,7 +111,7 @@ static void count_transfers(const struct sm_batch *batch, size_t count, uint64_t
     sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, bytes);
 }
 
-/* What no kernel makes joins the copies by engines, or is queued alone. */
+/* Copies that no kernel makes join those by engines, or are queued alone. */
 static synced_mem_status send_listed(struct sm_batch *batch, struct sm_stream *stream)
 {
     struct sm_kernel_list *const list = &batch->list;

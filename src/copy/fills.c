@@ -41,7 +41,7 @@ static synced_mem_status queue_all(const struct sm_fill *fills, size_t count, un
     return SYNCED_MEM_OK;
 }
 
-/* What is queued runs even if a later fill is refused, so all copies are entered. */
+/* Fills that are queued run even if a later one is refused, so all copies are entered. */
 static synced_mem_status enter_all(const struct sm_fill *fills, size_t count, struct sm_stream *stream)
 {
     struct sm_fence *fence;

@@ -9,7 +9,7 @@
 enum { LEAST = 16 };
 
 /*
- * What the copies take, as measured on an H100 and an H200 (CUDA 13.0, PCIe 5.0 x16) from 2026-11-23 to 26 with
+ * The times of the copies, as measured on an H100 and an H200 (CUDA 13.0, PCIe 5.0 x16) from 2026-11-23 to 26 with
  * page-locked memory. An engine takes each nanoseconds for a copy, and moves engine bytes in a microsecond. The kernel
  * takes LAUNCH nanoseconds more than the first copy by engine, then EACH for a copy, and moves kernel bytes in a
  * microsecond, and at most warp bytes of one copy.

@@ -310,8 +310,8 @@ static synced_mem_status request_chunk(struct job *job, size_t chunk)
 }
 
 /* Queues the chunks of a pull that find an empty buffer at first, each of which exists for a chunk. So many are in
- * flight from then on. One thread does this, in order, while the others wait for the first chunks. A transfer whose source
- * could not be waited for has failed, and must not be read. */
+ * flight from then on. One thread does this, in order, while the others wait for the first chunks. A transfer whose
+ * source could not be waited for has failed, and must not be read. */
 static synced_mem_status request_first_chunks(struct job *job)
 {
     synced_mem_status status = SYNCED_MEM_OK;

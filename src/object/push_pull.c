@@ -145,8 +145,8 @@ static void drop_records(struct call *call)
 
 /* ---- One record ---- */
 
-/* Moves a record whose transfer is not direct, such as the only one of a call. It is not inlined, so that the loop over the
- * direct transfers of a large call keeps its values in registers. */
+/* Moves a record whose transfer is not direct, such as the only one of a call. It is not inlined, so that the loop over
+ * the direct transfers of a large call keeps its values in registers. */
 static __attribute__((noinline)) synced_mem_status queue_record_move(struct call *call, struct sm_record *record)
 {
     const enum sm_side side = call->side;

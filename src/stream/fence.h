@@ -110,8 +110,8 @@ synced_mem_status sm_fence_wait_queued(struct sm_fence *fence);
 /* Makes the fence done if it was recorded on its stream before the later one, which is done. Ignores NULL. Does not
  * query the device. */
 void sm_fence_follow(struct sm_fence *fence, const struct sm_fence *later);
-/* Polls the event of a pending fence, or the host work of a queueing one. Returns true if the fence is queueing or pending afterwards, so that its work may
- * not be over. A failed query leaves it pending. Does not block. */
+/* Polls the event of a pending fence, or the host work of a queueing one. Returns true if the fence is queueing or
+ * pending afterwards, so that its work may not be over. A failed query leaves it pending. Does not block. */
 bool sm_fence_poll(struct sm_fence *fence);
 
 /* Destroys the events in the pool. An event that cannot be destroyed stays there, and the next call tries again.

@@ -114,7 +114,7 @@ START_TEST(ahead_of_bulk)
 }
 END_TEST
 
-/* What goes by engine although bulk transfers are in flight. */
+/* Engines make these although bulk transfers are in flight. */
 START_TEST(by_engine)
 {
     enum { OTHER_DIRECTION, SMALLER_THAN_BULK, TOO_LARGE, OF_USER, SWITCHED_OFF, CASES };

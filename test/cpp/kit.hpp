@@ -1,4 +1,4 @@
-// What the tests of synced_mem.hpp share: checks, and a table of tests that each leave no object behind.
+// Shared by the tests of synced_mem.hpp: checks, and a table of tests that each leave no object behind.
 #ifndef CPP_KIT_HPP
 #define CPP_KIT_HPP
 

@@ -152,7 +152,7 @@ START_TEST(shutdown_meanwhile)
 }
 END_TEST
 
-/* So does the end of the process: the runtime has ended when its functions for that have run. */
+/* The end of the process waits too: the runtime has ended when its functions for that have run. */
 static void check_open(void)
 {
     if (!atomic_load(&is_open))

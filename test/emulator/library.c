@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What CUDA 12.8 and later have. */
+/* CUDA 12.8 and later have these. */
 #if CUDART_VERSION >= 12080
 
 #define FATBIN_MAGIC 0xba55ed50u

@@ -42,8 +42,9 @@ static synced_mem_status query_attribute(int device, enum cudaDeviceAttr name, i
     return check_code(cudaDeviceGetAttribute(value, name, device), "cudaDeviceGetAttribute", device, 0);
 }
 
-/* What a device must be, or must not be. On a device that shares memory with the host, or reaches it by the host's page
- * tables, copy engines have no link to fill. Under confidential computing the driver registers no host memory. */
+/* The properties that a device must have, or must not. On a device that shares memory with the host, or reaches it by
+ * the host's page tables, copy engines have no link to fill. Under confidential computing the driver registers no host
+ * memory. */
 static const struct requirement {
     enum cudaDeviceAttr name;
     int value;

@@ -74,8 +74,8 @@ static synced_mem_status make_pool(int device, bool warms)
     return SYNCED_MEM_OK;
 }
 
-/* Sets *pools to the kind of allocator that the device has. The device is current. warms: a new pool is warmed beside the
- * program. */
+/* Sets *pools to the kind of allocator that the device has. The device is current. warms: a new pool is warmed beside
+ * the program. */
 static synced_mem_status get_pools(int device, bool warms, enum pools *pools)
 {
     const atomic_int *const made = &devices[device].pools;
