@@ -28,7 +28,7 @@ enum sm_internal {
     SM_INTERNAL_H2D,
     SM_INTERNAL_D2H,
     SM_INTERNAL_ALLOC,
-    SM_INTERNAL_PROBE, /* for probes, see copy/kernel_start.h */
+    SM_INTERNAL_PROBE,       /* for probes, see copy/kernel_start.h */
     SM_INTERNAL_MOVE_BEHIND, /* the first of several for transfers */
     SM_INTERNAL_FREE = SM_INTERNAL_MOVE_BEHIND + SM_INTERNALS_BEHIND,
     SM_INTERNAL_FREE_BEHIND, /* the first of several for frees */
