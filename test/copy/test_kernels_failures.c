@@ -11,7 +11,6 @@
 #include "copy/kernel_way.h"
 #include "copy/urgent.h"
 #include "device/device.h"
-#include "memory/pinned/host_pool.h"
 #include "system/thread.h"
 
 #include <pthread.h>
@@ -22,20 +21,12 @@
 
 /* The linker puts the wrappers in place of the library's functions (--wrap). */
 static bool has_no_thread;
-static size_t refused_bytes; /* of page-locked memory; 0: none are refused */
 
 bool __real_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argument);
 bool __wrap_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argument);
 bool __wrap_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argument)
 {
     return !has_no_thread && __real_sm_thread_start(thread, run, argument);
-}
-
-synced_mem_status __real_sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out);
-synced_mem_status __wrap_sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out);
-synced_mem_status __wrap_sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out)
-{
-    return size == refused_bytes ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : __real_sm_host_pool_alloc(device, size, out);
 }
 
 /* More than a kernel's parameter has room for. */
