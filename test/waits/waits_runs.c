@@ -2,6 +2,7 @@
 #include "random.h"
 #include "waits.h"
 #include "waits_scripts.h"
+#include "world.h"
 
 #include "gpu.h"
 
@@ -42,11 +43,14 @@ int waits_more_runs(void)
 /* Excludes calls that set how the library works, as waits of copy threads and ages of pool memory vary between runs.
  * Excludes objects that page-lock a part of another one's memory, and views, as transfers of parts of pageable memory
  * are staged. Excludes allocators, as they wait themselves. Excludes memory that both sides use: its prefetch is only a
- * hint, so nothing shows whether it comes in its turn. */
+ * hint, so nothing shows whether it comes in its turn. No transfer is staged, as waits for its parts vary too. */
 static void run_sequence(uint64_t seed, unsigned long calls)
 {
+    const synced_mem_staging unstaged = {
+        .struct_size = sizeof unstaged, .buffer_bytes = STAGING_BUFFER, .minimum_bytes = SIZE_MAX};
     unsigned long excluded[2] = {0};
     struct generator generator;
+    MUST(synced_mem_set_staging(&unstaged) == SYNCED_MEM_OK);
     excluded[0] |= 1ul << OP_CREATE_ALLOCATED | 1ul << OP_CREATE_SHARED;
     excluded[OP_SHARE / 64] |= 1ul << (OP_SHARE % 64);
     excluded[OP_VIEW / 64] |= 1ul << (OP_VIEW % 64);
