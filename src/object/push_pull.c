@@ -6,6 +6,7 @@
 #include "copy/transfers.h"
 #include "object/fetch_parts.h"
 #include "object/mentions.h"
+#include "object/move_one.h"
 #include "object/move_stream.h"
 #include "object/publish.h"
 #include "object/reclaim.h"
@@ -424,9 +425,12 @@ synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_
     struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
     SM_TRY(sm_gates_begin(mems, count, side, SM_READ, failed));
-    do
-        status = move_once(mems, count, side, is_urgent, handle, failed);
-    while (sm_reclaim_helps(&reclaim, status));
+    do {
+        if (count == 1 && !is_urgent && sm_move_one(mems[0], side, handle, &status))
+            *failed = mems[0];
+        else
+            status = move_once(mems, count, side, is_urgent, handle, failed);
+    } while (sm_reclaim_helps(&reclaim, status));
     sm_gates_end(mems, count);
     return status;
 }
