@@ -32,6 +32,13 @@ static inline __attribute__((always_inline)) void sm_caller_begin(const char *fu
  * (NULL: none), ends the caller, and calls the handler. The thread is in no public function any more by then. A
  * large part of a trace is written to its file. Returns status. No lock may be held. Blocks in the handler, and to
  * write the trace. */
-synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name);
+synced_mem_status sm_report_fully(synced_mem_status status, const char *function, const char *object_name);
+
+static inline synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name)
+{
+    if (status == SYNCED_MEM_OK && !sm_caller_is_wanted())
+        return SYNCED_MEM_OK;
+    return sm_report_fully(status, function, object_name);
+}
 
 #endif

@@ -13,20 +13,22 @@
 #include "object/span.h"
 #include "object/transaction.h"
 
+/* Returns whether the host has to wait before the transfer can be queued, as sm_plan_move() finds it. */
+static bool has_wait(const struct sm_copy *to, const struct sm_copy *from, enum sm_side side)
+{
+    return (side == SM_GPU ? sm_inflight_queueing(from, false) : sm_inflight_arrival_from_elsewhere(from)) ||
+           sm_inflight_queueing(to, true);
+}
+
 /* Returns whether the record's contents move to the side at once, between page-locked memory of the library's own and
  * the device. */
-static bool is_direct(struct sm_record *record, enum sm_side side)
+static bool is_direct(const struct sm_record *record, enum sm_side side)
 {
     const struct sm_copy *const host = sm_slot_of(record, SM_CPU);
-    struct sm_waits waits = {.count = 0};
-    bool staged;
-    if (!sm_is_to_be_moved(record, side) || !host->pinned || sm_copy_is_of_user(host) ||
-        !sm_has_memory_to_write(record, side) || sm_inflight_lost(sm_slot_of(record, sm_other(side))))
-        return false;
-    const synced_mem_status status = sm_plan_move(record, side, NULL, &waits, &staged);
-    if (waits.count > 0)
-        sm_waits_end(&waits);
-    return status == SYNCED_MEM_OK;
+    const struct sm_copy *const to = sm_slot_of(record, side);
+    const struct sm_copy *const from = sm_slot_of(record, sm_other(side));
+    return sm_is_to_be_moved(record, side) && host->pinned && !sm_copy_is_of_user(host) &&
+           sm_has_memory_to_write(record, side) && !sm_inflight_lost(from) && !has_wait(to, from, side);
 }
 
 static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_side side, synced_mem_stream handle,
