@@ -13,11 +13,11 @@
 static struct {
     struct sm_events passed;
     atomic_uint waiting;
-    char apart[SM_CACHE_LINE]; /* all threads read the members above; each writes its own shard */
+    char apart[SM_APART]; /* all threads read the members above; each writes its own shard */
     struct shard {
         atomic_uint full;       /* threads with full hands */
         _Atomic uint64_t times; /* how often memory was passed */
-        char apart[SM_CACHE_LINE];
+        char apart[SM_APART];
     } shards[SM_SHARDS];
 } hands;
 

@@ -31,10 +31,10 @@ static struct {
     atomic_bool closed;
     struct sm_events opened;
     struct sm_events left;
-    char apart[SM_CACHE_LINE]; /* all threads read the members above; each writes its own shard */
+    char apart[SM_APART]; /* all threads read the members above; each writes its own shard */
     struct shard {
         atomic_uint inside; /* threads that are inside */
-        char apart[SM_CACHE_LINE];
+        char apart[SM_APART];
     } shards[SM_SHARDS];
 } gate;
 

@@ -19,7 +19,7 @@ enum { SIZES_LOG = 4, SIZES = 1 << SIZES_LOG, MOST = 256, TRIES = 4 };
 /* Each bin lists the copy first that was put there last. A search takes the copies that it examines out of the bin and
  * out of the order of age. Then it puts them back at their place in the order of age. */
 struct shard {
-    alignas(SM_CACHE_LINE) struct sm_lock lock; /* guards the members below; any thread may read the atomic one */
+    alignas(SM_APART) struct sm_lock lock; /* guards the members below; any thread may read the atomic one */
     struct sm_copy *oldest;
     struct sm_copy *newest;
     _Atomic uint64_t oldest_at; /* kept_at of the oldest; NEVER: the shard is empty */
@@ -31,7 +31,7 @@ static const uint64_t NEVER = 0; /* the first copy is kept at 1 */
 static struct cache {
     struct shard shards[SM_SHARDS];
     /* Each call changes the members below: one cache line. */
-    alignas(SM_CACHE_LINE) _Atomic uint64_t kept; /* counts all copies that were ever kept */
+    alignas(SM_APART) _Atomic uint64_t kept; /* counts all copies that were ever kept */
     atomic_size_t bytes;
     atomic_uint count;
     atomic_uint next;   /* the shard that the next search of a stream without memory begins with */

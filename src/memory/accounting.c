@@ -8,7 +8,7 @@
 
 /* All threads write these numbers, so they are counted only on devices without pools. A pool counts by itself. */
 static struct held {
-    alignas(SM_CACHE_LINE) _Atomic uint64_t now;
+    alignas(SM_APART) _Atomic uint64_t now;
     _Atomic uint64_t high;
     _Atomic uint64_t cached; /* in the device cache, and not in now */
 } held[SM_MAX_DEVICES];

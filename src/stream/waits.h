@@ -21,7 +21,7 @@ struct sm_wait {
     unsigned purpose;
 };
 
-/* All zeros: there are none. */
+/* There are none if all is zeros, and after sm_waits_begin(). */
 struct sm_waits {
     size_t count;
     size_t room;          /* of many */
@@ -29,6 +29,13 @@ struct sm_waits {
     struct sm_wait few[SM_FEW_WAITS];
     bool full; /* there is no room for another one */
 };
+
+static inline void sm_waits_begin(struct sm_waits *waits)
+{
+    waits->count = 0;
+    waits->many = NULL;
+    waits->full = false;
+}
 
 /* The part of sm_waits_add_for() for a fence that is not NULL. */
 synced_mem_status sm_waits_add_fence(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose);
