@@ -74,7 +74,8 @@ extern _Thread_local struct sm_inside {
     unsigned depth; /* how often it is inside */
     bool counted;   /* it was counted when it entered */
 } sm_inside;
-/* The parts of sm_process_enter() and sm_process_leave() for a process that uses no GPU: count the thread in and out. */
+/* The parts of sm_process_enter() and sm_process_leave() for a process that uses no GPU: count the thread in, and
+ * out. */
 void sm_process_pass_gate(void);
 void sm_process_leave_gate(void);
 

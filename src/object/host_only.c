@@ -136,8 +136,7 @@ bool sm_host_only_clear(struct synced_mem *mem)
 bool sm_host_only_free(struct synced_mem *mem)
 {
     struct sm_copy *const host = sm_copy_of(&mem->record, SM_CPU);
-    if (atomic_load(&mem->references) > 0 || !is_host_only(mem) || !host ||
-        sm_is_exported(mem, SM_CPU))
+    if (atomic_load(&mem->references) > 0 || !is_host_only(mem) || !host || sm_is_exported(mem, SM_CPU))
         return false;
     sm_put_copy(&mem->record, SM_CPU, NULL);
     sm_copy_free_idle_host(host);
