@@ -324,10 +324,9 @@ static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, str
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
+static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_transfer *transfers, size_t count,
+                                                                   struct sm_stream *stream)
 {
-    if (count == 1)
-        return enter_single_transfer(transfers, stream);
     struct sm_fence *fence;
     struct replaced replaced = {.reads = NULL};
     bool untracked;
@@ -352,6 +351,11 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
     drop_replaced_writes(&replaced);
     sm_fence_drop(fence);
     return status;
+}
+
+synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
+{
+    return count == 1 ? enter_single_transfer(transfers, stream) : enter_transfers(transfers, count, stream);
 }
 
 synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,
