@@ -193,7 +193,8 @@ static void print_help(void)
         "  --counted DIR  count instructions of the accessor programs in DIR, built for the emulated runtime\n"
         "  --help         print this text\n"
         "\n"
-        "bench/run --suite also takes --plots DIR: bench/plot.py draws the rows into DIR as SVG.\n"
+        "bench/run --suite also takes --plots DIR: bench/plot.py draws the rows into DIR as SVG; and --compare FILE:\n"
+        "bench/compare.py prints what has changed since the run that wrote FILE.\n"
         "\n"
         "Exit status: 0; 1 if a part failed or gave a wrong result; 2 for a wrong option.\n");
 }

@@ -82,7 +82,7 @@ typedef struct synced_mem_stats {
     uint64_t managed_bytes;      /**< held */
     uint64_t prefetches;         /**< of managed memory */
     uint64_t unprotected;        /**< host copies, by debug mode */
-    uint64_t kernel_copies;      /**< and fills, of lists by a kernel, also on one device */
+    uint64_t kernel_copies;      /**< copies and fills by kernels of the library; an urgent copy counts once */
 } synced_mem_stats;
 
 /** Fills stats, number by number while other threads go on. @since 0.1 */

@@ -1,6 +1,7 @@
 /* Whether a device has room for a kernel. */
 #include "copy/kernel_start.h"
 
+#include "base/process.h"
 #include "base/status.h"
 #include "device/device.h"
 #include "stream/stream.h"
@@ -8,11 +9,13 @@
 
 #include <stdatomic.h>
 
+/* Guarded by the lock, so that probes are launched in the order of their numbers, and the word ascends. */
 static struct {
-    atomic_uint launched; /* counts the probes */
-    atomic_uint given_up; /* the number of the last probe that a call has given up, if waits is set */
-    atomic_bool waits;
+    unsigned launched; /* counts the probes */
+    unsigned given_up; /* the number of the last probe that a call has given up, if waits is set */
+    bool waits;
 } probes[SM_MAX_DEVICES];
+static struct sm_lock lock = SM_LOCK_INITIALIZER;
 static _Atomic uint64_t patience_set;
 
 static bool has_run(int device, unsigned number)
@@ -22,29 +25,28 @@ static bool has_run(int device, unsigned number)
 
 static bool still_waits(int device)
 {
-    if (!atomic_load_explicit(&probes[device].waits, memory_order_relaxed))
-        return false;
-    const bool waits = !has_run(device, atomic_load_explicit(&probes[device].given_up, memory_order_relaxed));
-    atomic_store_explicit(&probes[device].waits, waits, memory_order_relaxed);
-    return waits;
+    probes[device].waits = probes[device].waits && !has_run(device, probes[device].given_up);
+    return probes[device].waits;
 }
 
 static void give_up(int device, unsigned number)
 {
-    atomic_store_explicit(&probes[device].given_up, number, memory_order_relaxed);
-    atomic_store_explicit(&probes[device].waits, true, memory_order_relaxed);
+    sm_lock(&lock);
+    probes[device].given_up = number;
+    probes[device].waits = true;
+    sm_unlock(&lock);
 }
 
 bool sm_kernel_probe_begin(struct sm_kernel_probe *probe, int device)
 {
     struct sm_stream *stream;
-    if (still_waits(device))
-        return false;
     const struct sm_detail first = sm_detail_get();
-    const unsigned number = atomic_fetch_add_explicit(&probes[device].launched, 1, memory_order_relaxed) + 1;
-    if (sm_internal_stream(device, SM_INTERNAL_PROBE, &stream) == SYNCED_MEM_OK &&
-        sm_device_run_probe(device, number, stream->handle) == SYNCED_MEM_OK)
-        *probe = (struct sm_kernel_probe){.since = sm_now(), .number = number};
+    const bool has_stream = sm_internal_stream(device, SM_INTERNAL_PROBE, &stream) == SYNCED_MEM_OK;
+    sm_lock(&lock);
+    if (has_stream && !still_waits(device) &&
+        sm_device_run_probe(device, probes[device].launched + 1, stream->handle) == SYNCED_MEM_OK)
+        *probe = (struct sm_kernel_probe){.since = sm_now(), .number = ++probes[device].launched};
+    sm_unlock(&lock);
     sm_detail_set(&first);
     return probe->since > 0;
 }
@@ -62,7 +64,7 @@ static bool wait_until_run(const struct sm_kernel_probe *probe, int device, uint
                 return true;
         status = sm_device_stream_query(device, stream->handle, &is_done);
     }
-    return has_run(device, probe->number);
+    return is_done || has_run(device, probe->number);
 }
 
 bool sm_kernel_probe_has_run(const struct sm_kernel_probe *probe, int device, uint64_t patience)
@@ -87,6 +89,8 @@ void sm_kernel_probes_shutdown(void)
         const struct sm_stream *const stream = sm_internal_stream_if_made(device, SM_INTERNAL_PROBE);
         if (stream)
             (void)sm_device_stream_sync(device, stream->handle);
-        atomic_store_explicit(&probes[device].waits, false, memory_order_relaxed);
+        sm_lock(&lock);
+        probes[device].waits = false;
+        sm_unlock(&lock);
     }
 }

@@ -1,7 +1,8 @@
 /*
- * Whether a device has room for a kernel. A kernel of the program may fill the device and wait for the host. A kernel of
- * lists that is queued then would not start, and nothing could take it back. So each call that has a list first launches
- * a probe, a kernel that only writes its number, on a stream of the library's own, and looks later for the number.
+ * Whether a device has room for a kernel. A kernel of the program may fill the device and wait for the host. A kernel
+ * of lists that is queued then would not start, and nothing could take it back. So each call that has a list first
+ * launches a probe, a kernel that only writes its number, on a stream of the library's own, and looks later for the
+ * number.
  */
 #ifndef SM_KERNEL_START_H
 #define SM_KERNEL_START_H
@@ -11,8 +12,8 @@
 
 /* A probe that a call has launched. */
 struct sm_kernel_probe {
-    uint64_t since;  /* the time of the launch; 0: none is launched */
-    unsigned number; /* ascends */
+    uint64_t since; /* the time of the launch; 0: none is launched */
+    unsigned number;
 };
 
 /* Launches a probe, unless an earlier one still waits. Returns whether it is launched. The error detail stays as it

@@ -30,7 +30,7 @@ static const void *get_source(const struct sm_transfer *transfer)
 
 static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
-    void *const to = sm_copy_data(transfer->to);
+    void *const to = transfer->arrival ? sm_arrival_buffer(transfer->arrival) : sm_copy_data(transfer->to);
     const void *const from = get_source(transfer);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
@@ -51,19 +51,19 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
-static struct sm_trace_moved describe_move(const struct sm_transfer *transfer, bool by_kernel)
+static struct sm_trace_moved describe_move(const struct sm_transfer *transfer, enum sm_trace_way way)
 {
     return (struct sm_trace_moved){.direction = transfer->direction,
                                    .bytes = transfer->size,
                                    .from = transfer->from->source,
                                    .to = transfer->to->source,
-                                   .by_kernel = by_kernel};
+                                   .way = way};
 }
 
 static __attribute__((noinline)) synced_mem_status queue_traced_transfer(const struct sm_transfer *transfer,
                                                                          const struct sm_stream *stream)
 {
-    const struct sm_trace_moved moved = describe_move(transfer, false);
+    const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_ENGINE);
     const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
     const synced_mem_status status = queue_transfer(transfer, stream);
     sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), status);
@@ -116,7 +116,7 @@ static struct sm_batch_copy describe_copy(const struct sm_transfer *transfer, bo
 
 static void trace_listed(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    const struct sm_trace_moved moved = describe_move(transfer, true);
+    const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_LISTED);
     sm_trace_record_listed(&moved, sm_stream_traced(stream));
 }
 
@@ -134,12 +134,12 @@ static __attribute__((noinline)) synced_mem_status queue_past_batch(struct sm_tr
 /* Returns whether a kernel makes the transfer, because copy engines have bulk copies to make first. */
 static bool queue_urgent(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    const struct sm_trace_moved moved = describe_move(transfer, true);
+    const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_KERNEL);
     if (!is_memory_for_kernels(transfer, stream->device))
         return false;
     const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
-    const bool is_sent =
-        sm_urgent_send(sm_copy_data(transfer->to), get_source(transfer), transfer->size, transfer->direction, stream);
+    const bool is_sent = sm_urgent_send(sm_copy_data(transfer->to), get_source(transfer), transfer->size,
+                                        transfer->direction, stream, &transfer->batch->list.has_room);
     sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), is_sent ? SYNCED_MEM_OK : SYNCED_MEM_ERR_CUDA);
     return is_sent;
 }
@@ -155,12 +155,13 @@ static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stre
         return SYNCED_MEM_OK;
     }
     const bool listed = can_be_listed(transfer, stream->device);
+    if (!listed &&
+        (transfer->bounce || !sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
+        return queue_past_batch(transfer, stream);
+    SM_TRY(sm_batch_collect(transfer->batch, stream, describe_copy(transfer, listed)));
     if (listed && sm_trace_on())
         trace_listed(transfer, stream);
-    if (listed ||
-        (!transfer->bounce && sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
-        return sm_batch_collect(transfer->batch, stream, describe_copy(transfer, listed));
-    return queue_past_batch(transfer, stream);
+    return SYNCED_MEM_OK;
 }
 
 /* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read
@@ -218,7 +219,18 @@ static __attribute__((noinline)) synced_mem_status give_back_source(struct sm_tr
                                                                     synced_mem_status status)
 {
     release_source(transfer, NULL, NULL);
+    if (transfer->arrival)
+        sm_arrival_give_up(transfer->arrival, false);
     return status;
+}
+
+/* NULL: the device writes the target itself, or the runtime does. */
+static struct sm_arrival *make_arrival(const struct sm_transfer *transfer, int device)
+{
+    if (transfer->direction != SM_D2H || transfer->to->pinned || transfer->size == 0 ||
+        sm_copy_is_shared(transfer->to) || sm_copy_is_shared(transfer->from))
+        return NULL;
+    return sm_arrival_make(device, sm_copy_data(transfer->to), transfer->size);
 }
 
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
@@ -227,6 +239,7 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     /* The runtime may read pageable memory at any time until the copy is done. */
     const bool is_pageable = transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
     transfer->read = NULL;
+    transfer->arrival = make_arrival(transfer, stream->device);
     transfer->bounce =
         is_pageable ? sm_bounce_take(stream->device, sm_transfer_source(transfer), transfer->size) : NULL;
     if (!transfer->bounce && batch && batch->reads) {
@@ -263,6 +276,14 @@ static void drop_replaced_writes(const struct replaced *replaced)
         sm_fence_drop_often(replaced->write, replaced->writes);
 }
 
+/* Takes over a hold on the fence. */
+static struct sm_fence *begin_arrival(const struct sm_transfer *transfer, struct sm_fence *fence)
+{
+    struct sm_fence *const arrived = sm_arrival_begin(transfer->arrival, fence);
+    sm_fence_drop(fence);
+    return arrived;
+}
+
 /* A batch counts its transfers when it is sent. */
 static void count_transfer(const struct sm_transfer *transfer)
 {
@@ -287,7 +308,7 @@ static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence,
     }
     replaced->writes++;
     to->write = NULL;
-    enter_write(to, fence);
+    enter_write(to, transfer->arrival ? begin_arrival(transfer, fence) : fence);
 }
 
 static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
@@ -298,6 +319,8 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
         sm_bounce_lose(transfer->bounce);
         transfer->bounce = NULL;
     }
+    if (transfer->arrival)
+        sm_arrival_give_up(transfer->arrival, untracked);
     release_source(transfer, NULL, NULL);
 }
 
@@ -320,7 +343,7 @@ static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, str
     release_source(transfer, fence, &earlier);
     if (earlier)
         sm_uses_free(earlier);
-    enter_write(transfer->to, fence);
+    enter_write(transfer->to, transfer->arrival ? begin_arrival(transfer, fence) : fence);
     return SYNCED_MEM_OK;
 }
 

@@ -105,7 +105,8 @@ synced_mem_status sm_device_host_register(int device, void *data, size_t size, b
 synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked);
 
 /* Allocates device memory with undefined contents. Work that is queued on the stream from now on may use it. Without
- * pools, any work on any stream may use it at once. ERR_OUT_OF_DEVICE_MEMORY. */
+ * pools, any work on any stream may use it at once. The first memory of a device may not be the pool's, until that is
+ * warm. ERR_OUT_OF_DEVICE_MEMORY. */
 synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out);
 /* Frees device memory behind the work that is queued on the stream. Without pools it waits for that work and the
  * device. */
@@ -130,6 +131,10 @@ void sm_device_pool_reach(int device, int peer);
 synced_mem_status sm_device_pool_trim(int device, size_t keep);
 /* Sets the pool's peaks to the current values. No effect without a pool. */
 synced_mem_status sm_device_pool_reset_peaks(int device);
+
+/* Sets whether a thread warms a new pool beside the program. If not, its first allocation takes that time, and all
+ * memory is the pool's. For tests. */
+void sm_device_pool_warm_beside(bool beside);
 
 struct sm_pool_numbers {
     bool known; /* false: there is no pool */

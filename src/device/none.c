@@ -112,6 +112,11 @@ void sm_device_pool_reach(int device, int peer)
     (void)device, (void)peer;
 }
 
+void sm_device_pool_warm_beside(bool beside)
+{
+    (void)beside;
+}
+
 synced_mem_status sm_device_pool_trim(int device, size_t keep)
 {
     (void)device, (void)keep;

@@ -201,7 +201,7 @@ static synced_mem_status copy_pairs(struct call *call)
     for (size_t i = 0; i < call->list.length; i++)
         if (call->list.pairs[i].queued)
             sm_pair_set_heads(&call->common, &call->list.pairs[i], are_sent ? entered : SYNCED_MEM_ERR_CUDA);
-    if (!are_sent || entered != SYNCED_MEM_OK)
+    if (!are_sent || (copied && entered != SYNCED_MEM_OK))
         call->round.failed = NULL; /* it may be because of any of the pairs */
     if (!copied)
         sm_detail_set(&first);

@@ -191,7 +191,9 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
 {
     struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (transfer->direction == SM_D2H && transfer->batch && transfer->batch->is_async)
+    const bool is_async = transfer->batch && transfer->batch->is_async;
+    transfer->is_awaited = transfer->direction == SM_D2H && !is_async;
+    if (transfer->direction == SM_D2H && is_async)
         status = record_source_fence(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)
         status = sm_transfer_order(transfer->to, internal);

@@ -18,7 +18,7 @@ static void describe_move(struct sm_trace_event *event, const struct sm_trace_mo
     event->from = moved->from;
     event->to = moved->to;
     event->part = moved->who != NULL;
-    event->by_kernel = moved->by_kernel;
+    event->way = moved->way;
     sm_trace_put_on(event, stream);
     if (moved->who)
         event->who = *moved->who;

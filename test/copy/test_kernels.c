@@ -386,8 +386,8 @@ START_TEST(from_sixteen_copies_on)
     enum { LEAST = 16 };
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     OK(sm_device_resolve(0, &(int){0}));
+    use_kernels(0);
     sm_kernel_way_set_least(0);
-    OK(synced_mem_set_kernel_blocks(-1));
     struct set set = make_set(LEAST);
     const uint64_t before = by_kernel();
     for (unsigned i = 0; i < 3; i++) {
@@ -402,6 +402,35 @@ START_TEST(from_sixteen_copies_on)
             ck_assert_uint_eq(by_kernel() - before, (sm_device_list_processors(0) > 0 ? LEAST : 0));
     }
     end_set(&set);
+    close_stream(stream);
+}
+END_TEST
+
+/* Sixteen copies of this size are faster by engine, and forty by kernel. */
+START_TEST(more_make_it_faster)
+{
+    enum { COUNT = 40 };
+    synced_mem *mems[COUNT];
+    const bool kernels = begin();
+    sm_kernel_way_set_least(0);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    for (int i = 0; i < COUNT; i++) {
+        mems[i] = make_on(LARGE, 0);
+        write_mem(mems[i], true, (unsigned)i, stream);
+    }
+    for (int half = 1; half >= 0; half--) {
+        const size_t count = half ? 16 : COUNT;
+        const uint64_t before = by_kernel();
+        OK(synced_mem_async_cpu_pull_n(mems, count, stream));
+        ck_assert_uint_eq(by_kernel() - before, kernels && !half ? COUNT : 0);
+        gpu_stream_sync(stream);
+        for (size_t i = 0; i < count; i++) {
+            ck_assert(host_is(synced_mem_cpu_data(mems[i]), LARGE, (unsigned)i));
+            write_mem(mems[i], true, (unsigned)i, stream);
+        }
+    }
+    gpu_stream_sync(stream);
+    release_all(mems, COUNT);
     close_stream(stream);
 }
 END_TEST
@@ -447,6 +476,6 @@ Suite *suite(void)
     add_gpu_tests(kernels, large_zeros);
     add_gpu_loop_test(kernels, others_go_by_engine, 0, 2);
     add_gpu_tests(kernels, pageable_memory_goes_by_kernel, parts_go_by_kernel, number_of_blocks, from_sixteen_copies_on,
-                  the_model);
+                  more_make_it_faster, the_model);
     return all;
 }

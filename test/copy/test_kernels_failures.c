@@ -9,12 +9,16 @@
 #include "copy/kernel_list.h"
 #include "copy/kernel_start.h"
 #include "copy/kernel_way.h"
+#include "copy/urgent.h"
 #include "device/device.h"
 #include "memory/pinned/host_pool.h"
 #include "system/thread.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* The linker puts the wrappers in place of the library's functions (--wrap). */
 static bool has_no_thread;
@@ -39,6 +43,37 @@ enum { COUNT = SM_FEW_ENTRIES + 20, BYTES = 500 };
 
 /* The launches of a call. */
 enum { PROBE = 1, LIST = 2 };
+
+/* The first launch of a probe starts a thread, and waits a while before it goes on. The thread waits for it after its
+ * own launch. */
+static struct race {
+    void *(*run)(void *unused);
+    pthread_t thread;
+    atomic_bool is_launched;
+} race;
+
+static void rest(void)
+{
+    (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+synced_mem_status __real_sm_device_run_probe(int device, unsigned number, synced_mem_stream on);
+synced_mem_status __wrap_sm_device_run_probe(int device, unsigned number, synced_mem_stream on);
+synced_mem_status __wrap_sm_device_run_probe(int device, unsigned number, synced_mem_stream on)
+{
+    void *(*const run)(void *) = race.run;
+    const bool is_first = run != NULL;
+    race.run = NULL;
+    if (is_first)
+        ck_assert_int_eq(pthread_create(&race.thread, NULL, run, NULL), 0);
+    for (int i = 0; is_first && i < 10; i++)
+        rest();
+    const synced_mem_status status = __real_sm_device_run_probe(device, number, on);
+    for (int i = 0; !is_first && race.thread && !atomic_load(&race.is_launched) && i < 50; i++)
+        rest();
+    atomic_store(&race.is_launched, true);
+    return status;
+}
 
 static synced_mem *mems[COUNT];
 static synced_mem_stream stream;
@@ -476,6 +511,12 @@ START_TEST(a_full_device)
         for (int j = 0; j < COUNT; j++)
             ck_assert(host_is(synced_mem_cpu_data(others[j]), BYTES, i + (unsigned)j));
     }
+    sm_bulk_begin(0, SM_D2H);
+    given(synced_mem_mutable_gpu_data_on(mems[0], stream));
+    OK(synced_mem_async_cpu_pull_urgent(mems[0], stream));
+    sm_bulk_end(0, SM_D2H);
+    gpu_stream_sync(stream);
+    ck_assert_uint_eq(stats_now().kernel_copies, before);
     emu_occupy_device(0, false);
     use_kernels(1);
     uint64_t copies = 0;
@@ -501,6 +542,36 @@ START_TEST(a_kernel_behind_work)
         ck_assert_uint_eq(stats_now().kernel_copies - before, COUNT);
         gpu_stream_sync(stream);
     }
+    end();
+}
+END_TEST
+
+static synced_mem_stream other;
+
+static void *push_other_half(void *unused)
+{
+    (void)unused;
+    OK(synced_mem_async_gpu_push_n(mems + COUNT / 2, COUNT / 2, other));
+    return NULL;
+}
+
+/* Two calls launch probes at once, and the first one is held up before its launch: the word ascends all the same. */
+START_TEST(probes_of_two_threads)
+{
+    begin();
+    other = open_stream(NON_BLOCKING);
+    for (unsigned i = 0; i < 20; i++) {
+        write_all(i);
+        race = (struct race){.run = push_other_half};
+        OK(synced_mem_async_gpu_push_n(mems, COUNT / 2, stream));
+        pthread_join(race.thread, NULL);
+        gpu_stream_sync(stream);
+        gpu_stream_sync(other);
+        for (int j = 0; j < COUNT; j++)
+            ck_assert(device_is(synced_mem_gpu_data(mems[j]), BYTES, i + (unsigned)j));
+    }
+    ck_assert_uint_eq(stats_now().kernel_copies, 20 * (COUNT / 2 * 2));
+    close_stream(other);
     end();
 }
 END_TEST
@@ -556,7 +627,7 @@ START_TEST(a_trace)
     write_all(2);
     ck_assert_uint_eq(push_and_check(COUNT, 2), 0);
     stop();
-    ck_assert_uint_eq(count_of("\"way\":\"kernel\""), COUNT);
+    ck_assert_uint_eq(count_of("\"way\":\"list\""), COUNT);
     ck_assert_uint_eq(count_of("\"way\":\"engine\""), COUNT);
     end();
 }
@@ -568,7 +639,8 @@ START_TEST(more_entries_than_one_list)
     enum { LIMIT = 1 << 15, ENTRIES = LIMIT + 100, EACH = 8 };
     struct sm_stream *on;
     begin();
-    struct sm_kernel_list list = {.entries = calloc(ENTRIES, sizeof *list.entries), .is_open = true, .has_room = true, .probe.since = 1};
+    struct sm_kernel_list list = {
+        .entries = calloc(ENTRIES, sizeof *list.entries), .is_open = true, .has_room = true, .probe.since = 1};
     unsigned char *const from = gpu_pinned_alloc(ENTRIES * EACH);
     unsigned char *const to = gpu_alloc(0, ENTRIES * EACH);
     ck_assert_ptr_nonnull(list.entries);
@@ -601,6 +673,7 @@ Suite *suite(void)
     tcase_add_loop_test(kernels, copies_on_the_device_are_refused, 0, 2);
     add_tests(kernels, launch_is_refused_on_the_legacy_stream, list_memory_is_refused, a_full_device,
               a_kernel_behind_work, captures, a_trace, more_entries_than_one_list);
+    tcase_add_test(kernels, probes_of_two_threads);
     tcase_add_loop_test(kernels, environment, 0, 9);
     add_tests(kernels, no_thread_loads, no_stream_for_the_probe, a_list_fails_in_mid_call, no_memory_for_zeros,
               calls_grow_with_kernels);

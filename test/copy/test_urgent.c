@@ -172,6 +172,57 @@ START_TEST(many_are_bulk)
 }
 END_TEST
 
+/* A bulk transfer that threads of the library stage. Behind a bulk transfer on the same stream nothing is gained. */
+START_TEST(staged_and_same_stream)
+{
+    enum { SIZE = 8 << 20 };
+    const bool is_staged = _i / 2 == 0;
+    const bool pull = _i % 2;
+    unsigned char *const user = calloc(1, SIZE);
+    const bool kernels = begin(SIZE);
+    synced_mem *const mem = make_on(4096, 0);
+    if (is_staged)
+        OK(synced_mem_set_cpu_data(bulk, user));
+    write_on(mem, pull, 2);
+    write_on(bulk, pull, 1);
+    const uint64_t before = by_kernel();
+    gpu_hold(busy);
+    if (is_staged && pull) {
+        gpu_fill(synced_mem_overwrite_gpu_data_on(bulk, busy), SIZE, 1, busy); /* the pull waits for it */
+        OK(move(bulk, pull));
+    } else if (is_staged) {
+        gpu_unhold();
+        sm_bulk_begin(0, SM_H2D); /* a push has been read when it returns, and may have ended */
+    } else {
+        OK(move(bulk, pull));
+    }
+    OK(pull ? synced_mem_async_cpu_pull_urgent(mem, is_staged ? stream : busy)
+            : synced_mem_async_gpu_push_urgent(mem, is_staged ? stream : busy));
+    ck_assert_uint_eq(by_kernel() - before, kernels && is_staged);
+    if (is_staged && !pull)
+        sm_bulk_end(0, SM_H2D);
+    else
+        gpu_unhold();
+    gpu_stream_sync(busy);
+    gpu_stream_sync(stream);
+    ck_assert(has(mem, pull, 2));
+    OK(synced_mem_wait(bulk));
+    bool by_engine = false; /* once the staged transfer has ended, and the threads have left it */
+    for (unsigned i = 0; i < 1000 && !by_engine; i++) {
+        const uint64_t behind = by_kernel();
+        write_on(mem, pull, 3 + i);
+        OK(move_urgently(mem, pull));
+        by_engine = by_kernel() == behind;
+        gpu_stream_sync(stream);
+        ck_assert(has(mem, pull, 3 + i));
+    }
+    ck_assert(by_engine);
+    OK(synced_mem_release(mem));
+    end();
+    free(user);
+}
+END_TEST
+
 /* Parts of an object, some of them askew, each by a kernel. */
 START_TEST(parts)
 {
@@ -217,6 +268,7 @@ Suite *suite(void)
     add_gpu_loop_test(urgent, ahead_of_bulk, 0, 2);
     add_gpu_loop_test(urgent, by_engine, 0, 10);
     add_gpu_loop_test(urgent, many_are_bulk, 0, 1);
+    add_gpu_loop_test(urgent, staged_and_same_stream, 0, 4);
     add_gpu_loop_test(urgent, parts, 0, 1);
     add_gpu_loop_test(urgent, bad_input, 0, 1);
     return all;

@@ -45,14 +45,27 @@ END_TEST
 /* After any failure of loading the device has none, and another one may. */
 START_TEST(loading_fails)
 {
-    static const char *const calls[] = {
-        "cudaDeviceGetAttribute", "cudaRuntimeGetVersion", "cudaDeviceGetStreamPriorityRange",
-        "cudaLibraryLoadData",    "cudaLibraryGetKernel",  "cudaFuncGetAttributes"};
+    static const struct {
+        const char *call;
+        unsigned nth;
+    } rows[] = {{"cudaDeviceGetAttribute", 1}, {"cudaRuntimeGetVersion", 1}, {"cudaDeviceGetStreamPriorityRange", 1},
+                {"cudaLibraryLoadData", 1},    {"cudaLibraryGetKernel", 1},  {"cudaLibraryGetKernel", 2},
+                {"cudaFuncGetAttributes", 1},  {"cudaFuncGetAttributes", 2}, {"cudaHostAlloc", 1}};
     OK(sm_device_resolve(0, &(int){0}));
-    emu_fail(calls[_i], 1, cudaErrorUnknown, false);
+    emu_fail(rows[_i].call, rows[_i].nth, cudaErrorUnknown, false);
     ck_assert_uint_eq(await_processors(0), 0);
     ck_assert_uint_eq(await_processors(0), 0);
     ck_assert_uint_gt(await_processors(1), 0);
+}
+END_TEST
+
+/* The thread that loads cannot stay on the device. It loads all the same, since each call enters the device. */
+START_TEST(no_stay)
+{
+    OK(sm_device_resolve(0, &(int){0}));
+    emu_fail("cudaSetDevice", 1, cudaErrorUnknown, false);
+    ck_assert_uint_gt(await_processors(0), 0);
+    ck_assert_uint_eq(emu_failures(), 1);
 }
 END_TEST
 
@@ -98,7 +111,7 @@ Suite *suite(void)
     Suite *const all = suite_create("list_failures");
     TCase *const failures = add_case(all, "failures");
     tcase_add_loop_test(failures, other_devices, 0, 6);
-    tcase_add_loop_test(failures, loading_fails, 0, 6);
-    add_tests(failures, old_driver, forked_child, unloading_fails, launch_fails);
+    tcase_add_loop_test(failures, loading_fails, 0, 9);
+    add_tests(failures, no_stay, old_driver, forked_child, unloading_fails, launch_fails);
     return all;
 }

@@ -38,6 +38,8 @@ START_TEST(seam_without_gpu)
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
     sm_device_stay(0);
+    sm_device_keep_lists();
+    ck_assert_uint_eq(sm_device_probed(0), 0);
     sm_device_pool_reach(0, 1);
     OK(sm_device_shutdown());
     const synced_mem_status all[] = {
@@ -71,6 +73,7 @@ START_TEST(seam_without_gpu)
         sm_device_copy_peer(0, data, 0, data, 1, 1, NULL),
         sm_device_fill(0, data, 0, 1, NULL),
         sm_device_run_list(0, &job, 1, NULL),
+        sm_device_run_probe(0, 1, NULL),
         sm_device_copy_batch(0, &data, &from, &size, 1, true, NULL),
         sm_device_event_create(0, &event),
         sm_device_event_destroy(0, event),

@@ -1,7 +1,7 @@
 /*
  * The twins of the kernels in src/device/cuda/copy_kernel.cu. One sets a word, the probe. The other copies or fills the
- * entries of a list. It touches the bytes of the entries and the list, and no others. The entries are in no order, so two
- * of them must not touch the same bytes. A list in memory is read at the launch, for the ranges, and again when the
+ * entries of a list. It touches the bytes of the entries and the list, and no others. The entries are in no order, so
+ * two of them must not touch the same bytes. A list in memory is read at the launch, for the ranges, and again when the
  * kernel runs: it must not change in between.
  */
 #include "emu.h"

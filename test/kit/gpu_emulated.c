@@ -4,6 +4,7 @@
 #include "gpu_cudart.h"
 
 #include "cudart_emu.h"
+#include "device/device.h"
 #include "pattern.h"
 
 #include <stdatomic.h>
@@ -29,6 +30,7 @@ int gpu_start(unsigned schedule)
 {
     first_schedule = schedule == 0;
     emu_reset(schedule);
+    sm_device_pool_warm_beside(false);
     return DEVICES;
 }
 

@@ -237,8 +237,11 @@ static synced_mem_status unload_library(void)
 synced_mem_status sm_cuda_unload_lists(void)
 {
     sm_device_await_lists();
-    if (atomic_load_explicit(&is_kept, memory_order_relaxed))
+    if (atomic_load_explicit(&is_kept, memory_order_relaxed)) {
+        for (int device = 0; device < SM_MAX_DEVICES; device++)
+            atomic_store(&devices[device].state, REFUSED); /* the program may reset the device */
         return SYNCED_MEM_OK;
+    }
     const synced_mem_status status = library ? unload_library() : SYNCED_MEM_OK;
     if (sm_cuda_remains(status))
         return status;

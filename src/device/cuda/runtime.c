@@ -273,6 +273,8 @@ static synced_mem_status query_capture_here(int device, synced_mem_stream stream
         status = check_code(cudaStreamGetId(stream, &id), "cudaStreamGetId", device, 0);
         facts->id = id;
     }
+#else
+    (void)is_created;
 #endif
     return status;
 }

@@ -64,6 +64,9 @@ synced_mem_status sm_cuda_resolve(int wanted, int *device);
  * or none was created yet. */
 synced_mem_status sm_cuda_pool(int device, bool make, cudaMemPool_t *pool);
 
+/* Returns whether the device has a pool, but some of its memory may be from cudaMalloc(). */
+bool sm_cuda_has_plain_memory(int device);
+
 /* Returns whether a thing still exists after its destruction returned status. After a failure it does, and can be
  * destroyed later. On a lost device it is gone. */
 static inline bool sm_cuda_remains(synced_mem_status status)
