@@ -270,45 +270,45 @@ static synced_mem_status check_array(synced_mem *const *mems, size_t count)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status move_objects(synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
+static synced_mem_status move_objects(synced_mem *const *mems, size_t count, enum sm_side side,
                                       synced_mem_stream stream, const char *function)
 {
     struct synced_mem *failed = NULL;
     sm_caller_begin(function, count == 1 && mems ? mems[0] : NULL);
     synced_mem_status status = check_array(mems, count);
     if (status == SYNCED_MEM_OK)
-        status = sm_move(mems, count, side, is_urgent, stream, &failed);
+        status = sm_move(mems, count, side, stream, &failed);
     return sm_report(status, function, status != SYNCED_MEM_OK && failed ? sm_object_name(failed) : NULL);
 }
 
 synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream)
 {
-    return mem ? move_objects(&mem, 1, SM_GPU, false, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+    return SM_DO(mem ? sm_move_object(mem, SM_GPU, false, stream) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, synced_mem_stream stream)
 {
-    return mem ? move_objects(&mem, 1, SM_CPU, false, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+    return SM_DO(mem ? sm_move_object(mem, SM_CPU, false, stream) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count, synced_mem_stream stream)
 {
-    return move_objects(mems, count, SM_GPU, false, stream, __func__);
+    return move_objects(mems, count, SM_GPU, stream, __func__);
 }
 
 synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count, synced_mem_stream stream)
 {
-    return move_objects(mems, count, SM_CPU, false, stream, __func__);
+    return move_objects(mems, count, SM_CPU, stream, __func__);
 }
 
 synced_mem_status synced_mem_async_gpu_push_urgent(synced_mem *mem, synced_mem_stream stream)
 {
-    return mem ? move_objects(&mem, 1, SM_GPU, true, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+    return SM_DO(mem ? sm_move_object(mem, SM_GPU, true, stream) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_async_cpu_pull_urgent(synced_mem *mem, synced_mem_stream stream)
 {
-    return mem ? move_objects(&mem, 1, SM_CPU, true, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+    return SM_DO(mem ? sm_move_object(mem, SM_CPU, true, stream) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_query(synced_mem *mem, int *pending)

@@ -50,7 +50,7 @@ enum sm_counter {
 };
 
 struct sm_counts {
-    alignas(SM_CACHE_LINE) _Atomic uint64_t of[SM_COUNTERS];
+    alignas(SM_APART) _Atomic uint64_t of[SM_COUNTERS];
 };
 extern struct sm_counts sm_counts[SM_SHARDS];
 

@@ -60,9 +60,7 @@ static struct sm_trace_moved describe_move(const struct sm_transfer *transfer, e
                                    .way = way};
 }
 
-/* Queues a transfer that no batch collects. It is not inlined, so that a transfer that a batch collects saves few
- * registers. */
-static __attribute__((noinline)) synced_mem_status queue_single_transfer(const struct sm_transfer *transfer,
+static __attribute__((noinline)) synced_mem_status queue_traced_transfer(const struct sm_transfer *transfer,
                                                                          const struct sm_stream *stream)
 {
     const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_ENGINE);
@@ -70,6 +68,12 @@ static __attribute__((noinline)) synced_mem_status queue_single_transfer(const s
     const synced_mem_status status = queue_transfer(transfer, stream);
     sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), status);
     return status;
+}
+
+/* Queues a transfer that no batch collects. */
+static synced_mem_status queue_single_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
+{
+    return sm_trace_on() ? queue_traced_transfer(transfer, stream) : queue_transfer(transfer, stream);
 }
 
 /* Returns whether a kernel on the device may access the copy: page-locked memory, or memory of that device, of the
@@ -280,16 +284,22 @@ static struct sm_fence *begin_arrival(const struct sm_transfer *transfer, struct
     return arrived;
 }
 
-static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct replaced *replaced)
+/* A batch counts its transfers when it is sent. */
+static void count_transfer(const struct sm_transfer *transfer)
 {
-    struct sm_copy *const to = transfer->to;
     const bool up = transfer->direction == SM_H2D;
     const bool counts = transfer->size > 0 && transfer->direction != SM_D2D;
-    to->arrivals += counts;
-    if (counts && !transfer->batch) { /* a batch counts its transfers when it is sent */
+    transfer->to->arrivals += counts;
+    if (counts && !transfer->batch) {
         sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
         sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
     }
+}
+
+static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct replaced *replaced)
+{
+    struct sm_copy *const to = transfer->to;
+    count_transfer(transfer);
     release_source(transfer, fence, &replaced->reads);
     if (to->write != replaced->write) {
         drop_replaced_writes(replaced);
@@ -314,7 +324,31 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
     release_source(transfer, NULL, NULL);
 }
 
-synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
+/* The write takes over the caller's hold on the fence. */
+static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    struct sm_fence *fence;
+    struct sm_use *earlier = NULL;
+    bool untracked;
+    const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
+    if (status != SYNCED_MEM_OK) {
+        give_up_transfer(transfer, untracked, stream);
+        return status;
+    }
+    if (fence && !transfer->bounce)
+        (void)sm_fence_hold(fence);
+    if (fence && transfer->size >= SM_BULK_BYTES)
+        sm_bulk_note(stream->device, transfer->direction, fence);
+    count_transfer(transfer);
+    release_source(transfer, fence, &earlier);
+    if (earlier)
+        sm_uses_free(earlier);
+    enter_write(transfer->to, transfer->arrival ? begin_arrival(transfer, fence) : fence);
+    return SYNCED_MEM_OK;
+}
+
+static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_transfer *transfers, size_t count,
+                                                                   struct sm_stream *stream)
 {
     struct sm_fence *fence;
     struct replaced replaced = {.reads = NULL};
@@ -340,6 +374,11 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
     drop_replaced_writes(&replaced);
     sm_fence_drop(fence);
     return status;
+}
+
+synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
+{
+    return count == 1 ? enter_single_transfer(transfers, stream) : enter_transfers(transfers, count, stream);
 }
 
 synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,

@@ -25,7 +25,10 @@
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
 {
     const size_t alignment = sm_object_alignment(mem);
-    synced_mem_status status = sm_unified_obtain(mem, sm_device(mem), size, zeroed, out);
+    synced_mem_status status = SYNCED_MEM_OK;
+    *out = NULL;
+    if (mem->extras) /* otherwise the placement is separate */
+        status = sm_unified_obtain(mem, sm_device(mem), size, zeroed, out);
     if (status != SYNCED_MEM_OK || *out)
         return status;
     const int device = sm_device_for_host(mem);

@@ -6,6 +6,7 @@
 #include "copy/transfers.h"
 #include "object/fetch_parts.h"
 #include "object/mentions.h"
+#include "object/move_one.h"
 #include "object/move_stream.h"
 #include "object/publish.h"
 #include "object/reclaim.h"
@@ -418,14 +419,28 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     return status;
 }
 
-synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
-                          synced_mem_stream handle, struct synced_mem **failed)
+synced_mem_status sm_move_object(struct synced_mem *mem, enum sm_side side, bool is_urgent, synced_mem_stream handle)
+{
+    struct sm_reclaim reclaim = {.handler_calls = 0};
+    struct synced_mem *failed;
+    synced_mem_status status;
+    SM_TRY(sm_gate_begin(mem, side, SM_READ));
+    do
+        if (is_urgent || !sm_move_one(mem, side, handle, &status))
+            status = move_once(&mem, 1, side, is_urgent, handle, &failed);
+    while (sm_reclaim_helps(&reclaim, status));
+    sm_gate_end(mem);
+    return status;
+}
+
+synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
+                          struct synced_mem **failed)
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
     SM_TRY(sm_gates_begin(mems, count, side, SM_READ, failed));
     do
-        status = move_once(mems, count, side, is_urgent, handle, failed);
+        status = move_once(mems, count, side, false, handle, failed);
     while (sm_reclaim_helps(&reclaim, status));
     sm_gates_end(mems, count);
     return status;

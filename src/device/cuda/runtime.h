@@ -13,9 +13,11 @@
 #ifndef SM_DEVICE_CUDA_H
 #define SM_DEVICE_CUDA_H
 
+#include "base/process.h"
 #include "device/device.h"
 
 #include <cuda_runtime_api.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* Maps the runtime's code of a failure to a status, and records it. A size of 0 is left out of the detail. */
@@ -40,6 +42,15 @@ struct before {
     enum cudaStreamCaptureMode mode;
     bool relaxed; /* the capture mode was changed */
 };
+
+/* How many devices there are; 0 until the runtime has counted some. */
+extern atomic_int sm_cuda_known_count;
+
+/* Returns whether the device is the only one, which is always the current one. */
+static inline bool sm_cuda_is_only(int device)
+{
+    return device == 0 && atomic_load_explicit(&sm_cuda_known_count, memory_order_relaxed) == 1;
+}
 
 /* Makes the device current. If relaxed, or if another one was current, relaxes the capture mode too. */
 synced_mem_status sm_cuda_begin_calls(int device, bool relaxed, struct before *before);
@@ -86,7 +97,11 @@ static inline synced_mem_status check_code(cudaError_t code, const char *call, i
 
 static inline synced_mem_status make_current(int device, struct before *before)
 {
-    return sm_cuda_begin_calls(device, false, before);
+    if (!sm_cuda_is_only(device) || sm_process_lost_gpu())
+        return sm_cuda_begin_calls(device, false, before);
+    before->device = device;
+    before->relaxed = false;
+    return SYNCED_MEM_OK;
 }
 
 static inline synced_mem_status enter_device(int device, struct before *before)
