@@ -39,7 +39,11 @@
     X(gpu_spare_bytes)                                                                                                 \
     X(managed_bytes)                                                                                                   \
     X(prefetches)                                                                                                      \
-    X(unprotected)
+    X(unprotected)                                                                                                     \
+    X(file_reads)                                                                                                      \
+    X(file_read_bytes)                                                                                                 \
+    X(file_writes)                                                                                                     \
+    X(file_write_bytes)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

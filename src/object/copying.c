@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "copy/transfers.h"
+#include "object/fetch_parts.h"
 #include "object/host_only.h"
 #include "object/move_stream.h"
 #include "object/overlap.h"
@@ -11,6 +12,7 @@
 #include "object/several.h"
 #include "object/shareable.h"
 #include "object/span.h"
+#include "object/user_allocator.h"
 
 #include <stdlib.h>
 
@@ -148,6 +150,43 @@ static struct sm_pair *name_pair(struct call *call, struct sm_pair *pair)
 
 /* ---- One round, with all objects locked ---- */
 
+/* SM_AGAIN without a wait: the memory must come from a user allocator, with nothing locked. */
+static synced_mem_status load_source(struct call *call, struct sm_record *from, struct sm_file_reads *reads)
+{
+    const enum sm_side side = call->common.side;
+    struct synced_mem *const owner = sm_owner_of(from);
+    if (!sm_user_allocator_wanted(owner, side)) {
+        SM_TRY(sm_fetch_memory(owner, side, call->common.stream, false));
+        return sm_queue_load(from, side, call->common.stream, reads, &call->round.waits);
+    }
+    call->round.alone = owner;
+    call->round.alone_stream = NULL;
+    if (side == SM_GPU)
+        SM_TRY(sm_internal_stream(call->common.stream->device, SM_INTERNAL_ALLOC, &call->round.alone_stream));
+    return SM_AGAIN;
+}
+
+/* Reads sources that are in files alone, to the side of the targets. */
+static synced_mem_status load_sources(struct call *call)
+{
+    const enum sm_side side = call->common.side;
+    struct sm_file_reads reads = {.room = call->list.length};
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (size_t i = 0; i < call->list.length && status == SYNCED_MEM_OK; i++) {
+        struct sm_record *const from = call->list.pairs[i].from;
+        if (call->list.pairs[i].done || !sm_is_in_file_alone(from))
+            continue;
+        (void)name_pair(call, &call->list.pairs[i]);
+        status = load_source(call, from, &reads);
+        if (status == SYNCED_MEM_OK)
+            sm_set_head(from, sm_head(from) | sm_bit(side));
+        if (status == SM_AGAIN && call->round.waits.count > 0)
+            status = sm_waits_go_on(&call->round.waits, status);
+    }
+    sm_file_reads_begin(&reads);
+    return status == SYNCED_MEM_OK ? sm_waits_status(&call->round.waits) : status;
+}
+
 static synced_mem_status obtain_targets(struct call *call)
 {
     for (size_t i = 0; i < call->list.length; i++) {
@@ -230,6 +269,8 @@ static void end_source_writes(const struct call *call)
 static synced_mem_status run_locked_round(struct call *call)
 {
     synced_mem_status status = check_and_list(call);
+    if (status == SYNCED_MEM_OK)
+        status = load_sources(call);
     if (status == SYNCED_MEM_OK)
         status = obtain_targets(call);
     if (status == SYNCED_MEM_OK)

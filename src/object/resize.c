@@ -40,6 +40,7 @@ static void become_whole(struct synced_mem *mem, unsigned head)
 {
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_close_write(each);
+        sm_leave_file(each);
         if (sm_is_divided(mem))
             sm_set_head(each, head);
     }
@@ -154,24 +155,35 @@ static synced_mem_status find_side_wait(struct sm_transaction *transaction, enum
     return SYNCED_MEM_OK;
 }
 
-/* Returns the side that gets the contents of parts with different heads. */
+/* Returns the side that gets the contents of parts with different heads: the host's unless all are on the device. */
 static enum sm_side choose_side(const struct synced_mem *mem)
 {
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    unsigned any = SYNCED_MEM_UNINITIALIZED;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         if (sm_head(each) == SYNCED_MEM_AT_CPU)
             return SM_CPU;
-    return SM_GPU;
+        any |= sm_head(each);
+    }
+    return any & sm_bit(SM_GPU) ? SM_GPU : SM_CPU;
 }
 
-/* Brings the contents of a root in parts to one side, and finds the wait until they are there. Nothing else in flight
+static bool has_contents_in_file_alone(const struct synced_mem *mem)
+{
+    bool found = false;
+    for (struct sm_record *each = sm_first_record(mem); each && !found; each = sm_next_record(mem, each))
+        found = sm_is_in_file_alone(each);
+    return found;
+}
+
+/* Brings the contents of a root in parts, or in a file alone, to one side, and finds the wait until they are there. Nothing else in flight
  * on the parts needs a wait: it is gathered. A side that was valid stays valid, so a failure undoes it. */
 static synced_mem_status find_parts_wait(struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
     bool fetched = false;
-    if (!sm_is_divided(mem))
+    if (!sm_is_divided(mem) && !sm_is_in_file(sm_own_record(mem)))
         return SYNCED_MEM_OK;
-    if (sm_head_of_records(mem) == SYNCED_MEM_MIXED) {
+    if (has_contents_in_file_alone(mem) || sm_head_of_records(mem) == SYNCED_MEM_MIXED) {
         const enum sm_side side = choose_side(mem);
         SM_TRY(sm_renew(transaction, side, false, NULL));
         SM_TRY(sm_fetch_for_access(mem, side, SM_READ, NULL, &fetched, &transaction->waits));
