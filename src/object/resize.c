@@ -248,6 +248,8 @@ static synced_mem_status change_size(struct sm_transaction *transaction, size_t 
 static bool is_survivable(const struct synced_mem *mem, size_t size, bool keep)
 {
     bool survivable = true;
+    if (keep && has_contents_in_file_alone(mem)) /* a read has failed */
+        return false;
     if (!sm_is_divided(mem))
         return !keep || size <= sm_size(mem) || !sm_is_lost(sm_own_record(mem));
     for (struct sm_record *each = sm_first_record(mem); each && keep && survivable; each = sm_next_record(mem, each))

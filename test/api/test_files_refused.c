@@ -211,8 +211,7 @@ START_TEST(over_one_another)
     synced_mem_file *const file = make_file(SIZE, 1);
     synced_mem *const mems[] = {make_at_cpu(SIZE, 2), make_at_cpu(SIZE, 3)};
     const uint64_t offsets[] = {SIZE - 1, 0};
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-          synced_mem_async_write_file_n(mems, file, offsets, 2, SYNCED_MEM_NO_STREAM));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_write_file_n(mems, file, offsets, 2, SYNCED_MEM_NO_STREAM));
     SAYS("byte 10006");
     ck_assert(file_is_right(SIZE));
     release_all(mems, 2);
