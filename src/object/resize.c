@@ -175,23 +175,25 @@ static bool has_contents_in_file_alone(const struct synced_mem *mem)
     return found;
 }
 
-/* Brings the contents of a root in parts, or in a file alone, to one side, and finds the wait until they are there. Nothing else in flight
- * on the parts needs a wait: it is gathered. A side that was valid stays valid, so a failure undoes it. */
+/* Brings the contents of a root in parts, or in a file alone, to one side, and finds the wait until they are there.
+ * Nothing else in flight on the parts needs a wait: it is gathered. A side that was valid stays valid, so a failure
+ * undoes it. The lock is held from a read of a file to the search for its wait, so that its failure is found. */
 static synced_mem_status find_parts_wait(struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
-    bool fetched = false;
     if (!sm_is_divided(mem) && !sm_is_in_file(sm_own_record(mem)))
         return SYNCED_MEM_OK;
     if (has_contents_in_file_alone(mem) || sm_head_of_records(mem) == SYNCED_MEM_MIXED) {
         const enum sm_side side = choose_side(mem);
+        bool fetched = true;
         SM_TRY(sm_renew(transaction, side, false, NULL));
-        SM_TRY(sm_fetch_for_access(mem, side, SM_READ, NULL, &fetched, &transaction->waits));
+        while (fetched)
+            SM_TRY(sm_fetch_for_access(mem, side, SM_READ, NULL, &fetched, &transaction->waits));
     }
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && !fetched; side++)
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (get_sides(mem) & sm_bit(side))
             SM_TRY(find_side_wait(transaction, side, false));
-    return fetched ? SM_AGAIN : SYNCED_MEM_OK;
+    return SYNCED_MEM_OK;
 }
 
 /* Finds what the host waits for before the size can change. It waits before it hands back borrowed memory without room.
