@@ -191,7 +191,7 @@ static synced_mem_status find_source(struct call *call, struct target *target)
     if (!(head & sm_bit(SM_CPU)))
         return find_device_source(call, target);
     SM_TRY(sm_inflight_settle(source->copy, false, NULL));
-    struct sm_fence *const arrival = sm_inflight_unfinished(source->copy, false);
+    struct sm_fence *const arrival = sm_inflight_blocker(source->copy, false); /* also one that is lost by now */
     source->after = arrival ? sm_fence_hold(arrival) : NULL;
     return SYNCED_MEM_OK;
 }

@@ -478,6 +478,26 @@ START_TEST(each_call_of_a_write_fails)
 }
 END_TEST
 
+/* Contents that can't be read from their file are not written to another place. */
+START_TEST(each_read_of_a_write_fails)
+{
+    begin();
+    for (int nth = 1; nth < 4; nth++) {
+        atomic_store(&fail_read_in, nth);
+        OK(synced_mem_async_write_file(it.mem, it.file, FREE, SYNCED_MEM_NO_STREAM));
+        FAILS(SYNCED_MEM_ERR_FILE, synced_mem_file_wait(it.file));
+        SAYS("can't be read");
+        ck_assert(file_is_right(FILE_BYTES));
+        OK(synced_mem_release_data(it.mem));
+    }
+    OK(synced_mem_async_write_file(it.others[0], it.file, FREE, SYNCED_MEM_NO_STREAM));
+    OK(synced_mem_file_wait(it.file));
+    memcpy(in_file + FREE, in_file + OTHER, OTHERS_SIZE);
+    ck_assert(file_is_right(FILE_BYTES));
+    end();
+}
+END_TEST
+
 /* What comes after a write that failed is written all the same. */
 START_TEST(slow_writes_go_in_order)
 {
@@ -511,6 +531,6 @@ Suite *suite(void)
     TCase *const writes = add_case(made, "writes");
     tcase_add_loop_test(writes, each_write_fails, 0, 2);
     tcase_add_loop_test(writes, each_call_of_a_write_fails, 0, 6);
-    add_tests(writes, slow_writes_go_in_order);
+    add_tests(writes, each_read_of_a_write_fails, slow_writes_go_in_order);
     return made;
 }
