@@ -9,14 +9,13 @@
 #include "system/process.h"
 
 #include <assert.h>
-
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Sixteen threads with chunks of 4 MiB fill a link of 55 GB/s from the system's cache; fewer do not, and smaller chunks
  * take longer to queue. */
-enum { MOST_THREADS = 16, CHUNK = 4194304, CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144 };
+enum { LEAST_THREADS = 4, MOST_THREADS = 16, CHUNK = 4194304, CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144 };
 /* Bytes between two parts in the file that are read with them, as that is faster than another read. */
 enum { LARGEST_GAP = 65536 };
 
@@ -289,10 +288,12 @@ static void drop_work(struct sm_host_work *work)
 
 /* ---- Making ---- */
 
+/* Threads that wait for a disk, or for earlier work, need no processor. */
 static synced_mem_status start_threads(enum sm_file_threads kind)
 {
     const unsigned processors = sm_processors();
-    if (sm_file_threads_start(kind, processors < MOST_THREADS ? processors : MOST_THREADS))
+    const unsigned least = processors < LEAST_THREADS ? LEAST_THREADS : processors;
+    if (sm_file_threads_start(kind, least < MOST_THREADS ? least : MOST_THREADS))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_FILE, "the system allows no thread to read or write files");
 }
@@ -316,8 +317,7 @@ static synced_mem_status make_job(size_t room, bool writes, struct sm_stream *in
     struct sm_file_job *const job = calloc(1, sizeof *job + room * size);
     if (!job)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a file's transfers");
-    job->task = (struct sm_file_task){
-        .work = run_task, .wait = writes ? wait_for_earlier_work : NULL, .free = free_task_job, .holders = 1};
+    job->task = (struct sm_file_task){.work = run_task, .free = free_task_job, .holders = 1};
     job->work = (struct sm_host_work){.finish = finish_work, .drop = drop_work};
     job->writes = writes;
     job->generation = sm_process_generation();
@@ -342,6 +342,7 @@ static size_t choose_chunk_size(uint64_t bytes)
 static void begin_job(struct sm_file_job *job)
 {
     job->chunk = choose_chunk_size(job->bytes);
+    job->task.wait = job->waits.count > 0 ? wait_for_earlier_work : NULL;
     sm_file_threads_add(get_kind(job), &job->task);
     sm_file_task_drop(&job->task);
 }
