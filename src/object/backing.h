@@ -39,9 +39,4 @@ const struct sm_backing *sm_backing_of(const struct sm_record *record);
 /* Returns where the record's bytes begin in its file. */
 uint64_t sm_offset_in_file(const struct sm_record *record);
 
-/* Checks that no object has contents in a range of a file that is about to be written. roots: those of the caller's
- * objects, ordered by address, whose locks are held; of these each record counts for itself. ERR_INVALID_STATE. */
-synced_mem_status sm_backing_check_write(struct synced_mem_file *file, uint64_t offset, size_t size,
-                                         struct synced_mem *const *roots, size_t count);
-
 #endif

@@ -167,7 +167,7 @@ static synced_mem_status load_source(struct call *call, struct sm_record *from, 
 }
 
 /* Reads sources that are in files alone, to the side of the targets. */
-static synced_mem_status load_sources(struct call *call)
+static __attribute__((noinline)) synced_mem_status load_sources(struct call *call)
 {
     const enum sm_side side = call->common.side;
     struct sm_file_reads reads = {.room = call->list.length};
@@ -190,6 +190,8 @@ static synced_mem_status load_sources(struct call *call)
 static synced_mem_status obtain_targets(struct call *call)
 {
     for (size_t i = 0; i < call->list.length; i++) {
+        if (sm_is_in_file_alone(call->list.pairs[i].from))
+            SM_TRY(load_sources(call));
         struct sm_pair *const pair = name_pair(call, &call->list.pairs[i]);
         sm_note_object(call->round.failed);
         const synced_mem_status status = sm_pair_obtain(&call->common, pair);
@@ -269,8 +271,6 @@ static void end_source_writes(const struct call *call)
 static synced_mem_status run_locked_round(struct call *call)
 {
     synced_mem_status status = check_and_list(call);
-    if (status == SYNCED_MEM_OK)
-        status = load_sources(call);
     if (status == SYNCED_MEM_OK)
         status = obtain_targets(call);
     if (status == SYNCED_MEM_OK)

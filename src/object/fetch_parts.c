@@ -221,8 +221,9 @@ static synced_mem_status load_records(const struct synced_mem *mem, enum sm_side
 static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                      struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
-    const size_t moves = sm_has_one_record(mem) ? 0 : count_moves(mem, side, mode);
-    const size_t loads = sm_has_one_record(mem) ? 0 : count_loads(mem, side, mode);
+    const bool has_several = !sm_has_one_record(mem);
+    const size_t moves = has_several ? count_moves(mem, side, mode) : 0;
+    const size_t loads = has_several ? count_loads(mem, side, mode) : 0;
     *fetched = moves > 1 || loads > 0;
     SM_TRY(sm_fetch_memory(mem, side, stream, true));
     if (moves > 1)

@@ -3,9 +3,9 @@
 
 #include "base/status.h"
 #include "copy/file_job.h"
-#include "object/backing.h"
 #include "object/fetch_parts.h"
 #include "object/move_stream.h"
+#include "object/overwritten.h"
 #include "object/reclaim.h"
 #include "object/several.h"
 #include "object/shareable.h"
@@ -103,7 +103,7 @@ static synced_mem_status list_targets(struct call *call)
         if (sm_size(mem) == 0)
             continue;
         SM_TRY(sm_file_check_range(call->of->file, offset, sm_size(mem)));
-        SM_TRY(sm_backing_check_write(call->of->file, offset, sm_size(mem), roots->list, roots->count));
+        SM_TRY(sm_check_overwritten(call->of->file, offset, sm_size(mem), roots->list, roots->count));
         for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
             sm_drop_lost(each);
             SM_TRY(add_target(call, each, offset + (sm_begin_of(each) - sm_object_begin(mem))));
