@@ -99,11 +99,13 @@ static synced_mem_status note_transfer(struct sm_file_buffer *buffer, struct sm_
 
 /* ---- Reading ---- */
 
-static synced_mem_status read_bytes(const struct synced_mem_file *file, void *data, uint64_t begin, uint64_t end,
+static synced_mem_status read_bytes(const struct sm_file_chunk *chunk, void *data, uint64_t begin, uint64_t end,
                                     size_t needed)
 {
     size_t done;
-    const int error = sm_file_read_at(file->descriptor, data, (size_t)(end - begin), begin, &done);
+    const uint64_t since = sm_trace_begin();
+    const int error = sm_file_read_at(chunk->file->descriptor, data, (size_t)(end - begin), begin, &done);
+    sm_trace_chunk(since, chunk->who, done, begin, false);
     if (error == 0 && done >= needed) {
         sm_count_up(SM_COUNT_file_reads, 1);
         sm_count_up(SM_COUNT_file_read_bytes, needed);
@@ -132,16 +134,33 @@ static struct piece get_piece(const struct sm_file_chunk *chunk, const struct sm
         .memory = part->memory + (begin - part->offset), .offset = begin, .size = (size_t)(end - begin)};
 }
 
+/* Queues a transfer between the buffer and the device. */
+static synced_mem_status queue_piece(const struct sm_file_chunk *chunk, const struct piece *piece, char *data, bool up,
+                                     const struct sm_stream *internal)
+{
+    const struct sm_trace_moved moved = {.direction = up ? SM_H2D : SM_D2H,
+                                         .bytes = piece->size,
+                                         .from = up ? SYNCED_MEM_SOURCE_PINNED : SYNCED_MEM_SOURCE_DEVICE,
+                                         .to = up ? SYNCED_MEM_SOURCE_DEVICE : SYNCED_MEM_SOURCE_PINNED,
+                                         .who = chunk->who};
+    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(internal));
+    const synced_mem_status status =
+        up ? sm_device_copy_h2d(internal->device, piece->memory, data, piece->size, internal->handle)
+           : sm_device_copy_d2h(internal->device, data, piece->memory, piece->size, internal->handle);
+    sm_trace_copy_end(&traced, &moved, sm_stream_traced(internal), status);
+    return status;
+}
+
 /* Distributes the bytes that were read to data. */
-static synced_mem_status scatter(const struct sm_file_chunk *chunk, const char *data, struct sm_file_buffer *buffer)
+static synced_mem_status scatter(const struct sm_file_chunk *chunk, char *data, struct sm_file_buffer *buffer)
 {
     const struct sm_stream *const internal = chunk->internal;
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < chunk->count && status == SYNCED_MEM_OK; i++) {
         const struct piece piece = get_piece(chunk, &chunk->parts[i]);
-        const char *const from = data + (piece.offset - chunk->begin);
+        char *const from = data + (piece.offset - chunk->begin);
         if (internal)
-            status = sm_device_copy_h2d(internal->device, piece.memory, from, piece.size, internal->handle);
+            status = queue_piece(chunk, &piece, from, true, internal);
         else
             memcpy(piece.memory, from, piece.size);
     }
@@ -163,20 +182,23 @@ synced_mem_status sm_file_chunk_read(const struct sm_file_chunk *chunk, struct s
     const struct piece piece = get_piece(chunk, chunk->parts);
     if (!chunk->internal && chunk->count == 1 && begin == chunk->begin && end == chunk->end &&
         is_aligned(piece.memory, alignment))
-        return read_bytes(chunk->file, piece.memory, begin, end, piece.size);
+        return read_bytes(chunk, piece.memory, begin, end, piece.size);
     SM_TRY(prepare_buffer(buffer, chunk, chunk->internal));
     char *const data = place_in_buffer(buffer, chunk->begin, alignment);
-    SM_TRY(read_bytes(chunk->file, data - before, begin, end, (size_t)(chunk->end - begin)));
+    SM_TRY(read_bytes(chunk, data - before, begin, end, (size_t)(chunk->end - begin)));
     return scatter(chunk, data, buffer);
 }
 
 /* ---- Writing ---- */
 
-static synced_mem_status write_bytes(int descriptor, const char *data, uint64_t begin, uint64_t end)
+static synced_mem_status write_bytes(const struct sm_file_chunk *chunk, int descriptor, const char *data,
+                                     uint64_t begin, uint64_t end)
 {
     if (begin >= end)
         return SYNCED_MEM_OK;
+    const uint64_t since = sm_trace_begin();
     const int error = sm_file_write_at(descriptor, data, (size_t)(end - begin), begin);
+    sm_trace_chunk(since, chunk->who, (size_t)(end - begin), begin, true);
     if (error == 0) {
         sm_count_up(SM_COUNT_file_writes, 1);
         sm_count_up(SM_COUNT_file_write_bytes, end - begin);
@@ -195,21 +217,21 @@ static synced_mem_status write_blocks(const struct sm_file_chunk *chunk, const c
     const uint64_t down = round_down(chunk->end, file->facts.alignment);
     const uint64_t last = down > first ? down : first;
     if (!file->facts.direct)
-        return write_bytes(file->descriptor, data, chunk->begin, chunk->end);
-    SM_TRY(write_bytes(file->cached, data, chunk->begin, first));
-    SM_TRY(write_bytes(file->descriptor, data + (first - chunk->begin), first, last));
-    return write_bytes(file->cached, data + (last - chunk->begin), last, chunk->end);
+        return write_bytes(chunk, file->descriptor, data, chunk->begin, chunk->end);
+    SM_TRY(write_bytes(chunk, file->cached, data, chunk->begin, first));
+    SM_TRY(write_bytes(chunk, file->descriptor, data + (first - chunk->begin), first, last));
+    return write_bytes(chunk, file->cached, data + (last - chunk->begin), last, chunk->end);
 }
 
 /* Brings the bytes to the buffer, and waits until they are there. */
-static synced_mem_status gather(const struct piece *piece, struct sm_stream *internal, char *data,
-                                struct sm_file_buffer *buffer)
+static synced_mem_status gather(const struct sm_file_chunk *chunk, const struct piece *piece,
+                                struct sm_stream *internal, char *data, struct sm_file_buffer *buffer)
 {
     if (!internal) {
         memcpy(data, piece->memory, piece->size);
         return SYNCED_MEM_OK;
     }
-    SM_TRY(sm_device_copy_d2h(internal->device, data, piece->memory, piece->size, internal->handle));
+    SM_TRY(queue_piece(chunk, piece, data, false, internal));
     SM_TRY(note_transfer(buffer, internal));
     return wait_for_buffer(buffer);
 }
@@ -223,6 +245,6 @@ synced_mem_status sm_file_chunk_write(const struct sm_file_chunk *chunk, struct 
         return write_blocks(chunk, piece.memory);
     SM_TRY(prepare_buffer(buffer, chunk, internal));
     char *const data = place_in_buffer(buffer, chunk->begin, alignment);
-    SM_TRY(gather(&piece, internal, data, buffer));
+    SM_TRY(gather(chunk, &piece, internal, data, buffer));
     return write_blocks(chunk, data);
 }

@@ -8,6 +8,7 @@
 #include "copy/file.h"
 #include "memory/pinned/host_pool.h"
 #include "stream/stream.h"
+#include "trace/trace.h"
 
 /* Bytes that are contiguous in a file and in memory. */
 struct sm_file_part {
@@ -26,6 +27,7 @@ struct sm_file_chunk {
     size_t count;
     struct sm_stream *internal; /* of a chunk that is read: for transfers to the device; NULL: host memory */
     size_t most;                /* no chunk of the job has more bytes */
+    const struct sm_trace_who *who;
 };
 
 /* A buffer of one thread. All zeros: it has no memory yet. */

@@ -3,6 +3,7 @@
 
 #include "base/file_threads.h"
 #include "base/process.h"
+#include "base/side.h"
 #include "base/stats.h"
 #include "copy/file_chunk.h"
 #include "stream/stream.h"
@@ -38,6 +39,7 @@ struct sm_file_job {
     bool over;
     synced_mem_status status;
     struct sm_detail why;
+    struct sm_trace_who who; /* the first object of the job */
     struct sm_file_writing writing;
     struct sm_file_write *writes_of; /* of each part; NULL: the job reads */
     /* Constant once it has begun: */
@@ -209,6 +211,7 @@ static void work_on_job(struct sm_file_job *job)
         return;
     for (unsigned turn = 0; take_chunk(job, &chunk); turn++) {
         chunk.most = job->chunk;
+        chunk.who = &job->who;
         const synced_mem_status status = move_chunk(job, &chunk, &buffers[turn % 2]);
         if (status != SYNCED_MEM_OK)
             fail_job(job, status);
@@ -322,6 +325,7 @@ static synced_mem_status make_job(size_t room, bool writes, struct sm_stream *in
     job->writes = writes;
     job->generation = sm_process_generation();
     job->internal = internal;
+    sm_trace_cause(&job->who);
     job->writes_of = writes ? (struct sm_file_write *)(void *)(job->parts + room) : NULL;
     const synced_mem_status status = open_job_fence(job);
     if (status != SYNCED_MEM_OK)
@@ -347,6 +351,13 @@ static void begin_job(struct sm_file_job *job)
     sm_file_task_drop(&job->task);
 }
 
+/* Counts the transfer for the calling thread's object, in a trace. */
+static void count_for_object(enum sm_direction direction, size_t size)
+{
+    struct sm_trace_who who;
+    sm_trace_staged_begun(direction, size, &who);
+}
+
 /* ---- Reads ---- */
 
 synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_mem_file *file, uint64_t offset,
@@ -366,6 +377,7 @@ synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_m
     if (job->internal) {
         sm_count_up(SM_COUNT_h2d_transfers, 1);
         sm_count_up(SM_COUNT_h2d_bytes, size);
+        count_for_object(SM_H2D, size);
     }
     return SYNCED_MEM_OK;
 }
@@ -449,6 +461,7 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
     if (source->internal) {
         sm_count_up(SM_COUNT_d2h_transfers, 1);
         sm_count_up(SM_COUNT_d2h_bytes, source->size);
+        count_for_object(SM_D2H, source->size);
     }
 }
 

@@ -218,6 +218,7 @@ static synced_mem_status write_targets(struct call *call)
     SM_TRY(sm_file_writes_make(&writes));
     for (size_t i = 0; i < call->count; i++) {
         const struct target *const target = &call->targets[i];
+        sm_note_record(target->record);
         sm_file_writes_add(&writes, &target->source, target->offset);
         sm_close_write(target->record);
     }
