@@ -71,7 +71,7 @@ typedef struct CUstream_st *synced_mem_stream;
 /** The copies with the current contents: bit 1 host, bit 2 device. Objects of 0 bytes have a head like others.
  * Source: Caffe, SyncedMemory::SyncedHead. */
 typedef enum synced_mem_head_kind {
-    SYNCED_MEM_UNINITIALIZED = 0, /**< neither: a read sees zeros */
+    SYNCED_MEM_UNINITIALIZED = 0, /**< neither: a read sees zeros, or a file (synced_mem/files.h) */
     SYNCED_MEM_AT_CPU = 1,        /**< the host copy */
     SYNCED_MEM_AT_GPU = 2,        /**< the device copy */
     SYNCED_MEM_SYNCED = 3,        /**< both; one may still be arriving */
@@ -241,8 +241,8 @@ SYNCED_MEM_API synced_mem_head_kind synced_mem_head(const synced_mem *mem);
  * failure objects of the list may be SYNCED whose transfers had begun. Of a MIXED object it moves what the other side
  * alone has, which may be nothing.
  *
- * Errors: GPU errors; ERR_INVALID_STATE (a push if the head is UNINITIALIZED or AT_GPU, a pull if it is UNINITIALIZED
- * or AT_CPU).
+ * Errors: GPU errors; ERR_FILE; ERR_INVALID_STATE (a push if the head is UNINITIALIZED or AT_GPU, a pull if it is
+ * UNINITIALIZED or AT_CPU; but contents in a file alone are read from there).
  */
 
 /** Ends the stream's use of the device copy: later conflicting calls wait only for work queued on it up to now. Before
@@ -342,7 +342,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
  * Blocking: until they have arrived. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
 
-/** Gives up both copies' memory and the contents: the head becomes UNINITIALIZED. @since 0.1 */
+/** Gives up both copies' memory and the contents, except those in a file: the head becomes UNINITIALIZED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
 /* ---- Errors ---- */

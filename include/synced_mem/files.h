@@ -33,8 +33,8 @@ extern "C" {
 typedef struct synced_mem_file synced_mem_file;
 
 /** Opens the file of a descriptor once more; the descriptor stays the caller's, and may be closed. With O_DIRECT, reads
- * and writes go past the system's cache, in whole blocks. When the file is closed at the end, POSIX locks of the process
- * on it are lost.
+ * and writes go past the system's cache, in whole blocks. When the file is closed at the end, POSIX locks of the
+ * process on it are lost.
  * @param fd  of a file or, on Linux, a block device, open to read, and to write if it is to be written
  * Ownership: the caller owns its one reference until synced_mem_file_release(). Errors: ERR_INVALID_ARGUMENT (also a
  * pipe, socket, terminal or folder; no permission to read; O_APPEND). @since 0.2 */
@@ -65,8 +65,8 @@ SYNCED_MEM_API int synced_mem_in_file(const synced_mem *mem);
  * are read to the host first. What fails after the call is returned by synced_mem_file_wait().
  *
  * Errors: GPU errors, of contents that only the device has; ERR_FILE (no thread is left); ERR_INVALID_ARGUMENT (also a
- * file that can't be written); ERR_INVALID_STATE (no contents; unified placement; bytes of the file that a living object
- * is in).
+ * file that can't be written); ERR_INVALID_STATE (no contents; unified placement; bytes of the file that a living
+ * object is in).
  */
 
 /** Writes the contents to the file, from the offset on.

@@ -45,8 +45,8 @@ struct synced_mem_file {
     struct sm_events ended;
 };
 
-/* Opens the file behind the program's descriptor once more. ERR_INVALID_ARGUMENT: it can't be read at offsets, or is not
- * open. ERR_FILE: the system refuses. */
+/* Opens the file behind the program's descriptor once more. ERR_INVALID_ARGUMENT: it can't be read at offsets, or is
+ * not open. ERR_FILE: the system refuses. */
 synced_mem_status sm_file_open(int descriptor, struct synced_mem_file **out);
 void sm_file_hold(struct synced_mem_file *file);
 /* Removes a reference. The last one closes the file. */
@@ -67,8 +67,8 @@ void sm_files_unlock(void);
 synced_mem_status sm_file_find_writes(struct synced_mem_file *file, uint64_t offset, uint64_t size,
                                       struct sm_waits *waits);
 
-/* Enters a writing with its ranges, of which the extents are set. Adds to waits the fences of those before it that write
- * the same bytes. Returns false if waits is full: nothing was entered, and the caller waits and calls again. */
+/* Enters a writing with its ranges, of which the extents are set. Adds to waits the fences of those before it that
+ * write the same bytes. Returns false if waits is full: nothing was entered, and the caller waits and calls again. */
 bool sm_file_enter_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_write *writes,
                           size_t count, struct sm_waits *waits);
 /* Ends the writing, with its failure or OK. */

@@ -1,6 +1,7 @@
 /*
  * Chunks of files: bytes that one thread reads or writes at once. A direct file (system/file_at.h) is read in whole
- * blocks, of which the bytes outside the chunk are not used. The edges of blocks are written through the system's cache.
+ * blocks, of which the bytes outside the chunk are not used. The edges of blocks are written through the system's
+ * cache.
  */
 #ifndef SM_FILE_CHUNK_H
 #define SM_FILE_CHUNK_H

@@ -88,7 +88,8 @@ static uint64_t get_end(const struct sm_file_part *part)
     return part->offset + part->size;
 }
 
-/* Returns how many parts from the first one on are read at once. Parts of one file are in the order of their offsets. */
+/* Returns how many parts from the first one on are read at once. Parts of one file are in the order of their offsets.
+ * */
 static size_t count_parts_of_chunk(const struct sm_file_job *job, size_t first, uint64_t *end)
 {
     const struct sm_file_part *const begin = &job->parts[first];

@@ -1,7 +1,7 @@
 /*
- * File jobs: bytes that threads move between files and memory, of the host or of a device. A job consists of parts, each
- * with bytes that are contiguous on both sides, and has one fence. The threads cut it into chunks, which they take one by
- * one (base/file_threads.h); a thread that waits for a job that reads takes some too.
+ * File jobs: bytes that threads move between files and memory, of the host or of a device. A job consists of parts,
+ * each with bytes that are contiguous on both sides, and has one fence. The threads cut it into chunks, which they take
+ * one by one (base/file_threads.h); a thread that waits for a job that reads takes some too.
  *
  *    collect    add a part, with the locks of all objects concerned held; the job is entered as work in flight
  *    begin      let the threads work on it
@@ -21,9 +21,9 @@ struct sm_file_reads {
     struct sm_file_job *job;    /* NULL: none was added */
 };
 
-/* Adds size bytes of the file to the first bytes of the copy, and enters the job as its arriving write: nothing else may
- * be in flight on the copy, except on the internal stream. Does not block. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (there is no
- * thread), and of a device ERR_CUDA: nothing has changed. */
+/* Adds size bytes of the file to the first bytes of the copy, and enters the job as its arriving write: nothing else
+ * may be in flight on the copy, except on the internal stream. Does not block. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (there
+ * is no thread), and of a device ERR_CUDA: nothing has changed. */
 synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_mem_file *file, uint64_t offset,
                                     struct sm_copy *to, size_t size);
 /* Begins the job, if there is one. Does not block. The collection is then empty. */

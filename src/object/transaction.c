@@ -232,10 +232,10 @@ static bool has_failed_to_arrive(const struct sm_copy *copy, enum sm_side side, 
     return why != SYNCED_MEM_ERR_DEVICE_LOST;
 }
 
-/* Takes contents that were lost on arrival out of the head; the copy or the file that they came from still has them. If there is no
- * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
- * the host's bit, as the host's side comes first. A transfer from another object can fail although the device of the
- * memory works. Then no copy is valid. */
+/* Takes contents that were lost on arrival out of the head; the copy or the file that they came from still has them. If
+ * there is no other valid copy the head stays: each access to the only copy reports that its device is lost. A shared
+ * copy loses the host's bit, as the host's side comes first. A transfer from another object can fail although the
+ * device of the memory works. Then no copy is valid. */
 void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {

@@ -4,8 +4,8 @@
 
 #include "object/backing.h"
 
-/* Makes the bytes of the file the object's contents, and gives up those in its copies. Reads nothing. ERR_INVALID_STATE:
- * the object has a kind of memory that can't have it. ERR_FILE: the file is too short. */
+/* Makes the bytes of the file the object's contents, and gives up those in its copies. Reads nothing.
+ * ERR_INVALID_STATE: the object has a kind of memory that can't have it. ERR_FILE: the file is too short. */
 synced_mem_status sm_use_file(struct synced_mem *mem, struct synced_mem_file *file, uint64_t offset);
 
 /* Returns whether files have all contents. Takes the lock. */

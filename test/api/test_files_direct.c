@@ -1,6 +1,6 @@
 /*
- * Checks files that are read and written past the system's cache (O_DIRECT): offsets, sizes and memory at any place of a
- * block, and the short last block. Where no file system allows it, the same calls go through the cache.
+ * Checks files that are read and written past the system's cache (O_DIRECT): offsets, sizes and memory at any place of
+ * a block, and the short last block. Where no file system allows it, the same calls go through the cache.
  */
 #include "files_kit.h"
 
