@@ -20,6 +20,12 @@ enum { LEAST_THREADS = 4, MOST_THREADS = 16, CHUNK = 4194304, CHUNK_STEP = 65536
 /* Bytes between two parts in the file that are read with them, as that is faster than another read. */
 enum { LARGEST_GAP = 65536 };
 
+/* A place among the bytes of a job. */
+struct place {
+    size_t part;
+    size_t taken; /* bytes of it that are before the place */
+};
+
 struct sm_file_job {
     struct sm_file_task task;
     struct sm_host_work work;
@@ -33,8 +39,7 @@ struct sm_file_job {
     struct sm_events progress;
     size_t chunk;
     struct sm_mutex lock; /* guards the next members */
-    size_t next;          /* the first part of which bytes are left to take */
-    size_t taken;         /* bytes of it that are taken */
+    struct place next;    /* the first bytes that are left to take */
     unsigned workers;     /* threads at work */
     bool over;
     synced_mem_status status;
@@ -88,21 +93,29 @@ static uint64_t get_end(const struct sm_file_part *part)
     return part->offset + part->size;
 }
 
-/* Returns how many parts from the first one on are read at once. Parts of one file are in the order of their offsets.
- * */
-static size_t count_parts_of_chunk(const struct sm_file_job *job, size_t first, uint64_t *end)
+/* Adds the parts to the chunk that are read with its first one: they follow it in the file, perhaps with a small gap,
+ * and the chunk has room. Of the last one for a device the chunk may have a part only; the host would have to copy it.
+ * Returns where the next chunk begins. */
+static struct place extend_chunk(const struct sm_file_job *job, struct sm_file_chunk *chunk, size_t first)
 {
-    const struct sm_file_part *const begin = &job->parts[first];
-    size_t count = 1;
-    *end = get_end(begin);
-    for (; !job->writes && first + count < job->count; count++) {
-        const struct sm_file_part *const next = begin + count;
-        const uint64_t last = get_end(next) > *end ? get_end(next) : *end;
-        if (next->file != begin->file || next->offset > *end + LARGEST_GAP || last - begin->offset > job->chunk)
+    const uint64_t limit = chunk->begin + job->chunk;
+    size_t i = first + 1;
+    for (; i < job->count; i++, chunk->count++) {
+        const struct sm_file_part *const next = &job->parts[i];
+        if (next->file != chunk->file || next->offset < chunk->begin || next->offset > chunk->end + LARGEST_GAP ||
+            next->offset >= limit)
             break;
-        *end = last;
+        if (get_end(next) > limit && (!job->internal || next->offset < chunk->end))
+            break;
+        if (get_end(next) > limit) {
+            chunk->count++;
+            chunk->end = limit;
+            return (struct place){.part = i, .taken = (size_t)(limit - next->offset)};
+        }
+        if (get_end(next) > chunk->end)
+            chunk->end = get_end(next);
     }
-    return count;
+    return (struct place){.part = i};
 }
 
 /* Takes the next bytes for the thread. A part that is larger than a chunk is taken piece by piece. Returns false if no
@@ -110,25 +123,25 @@ static size_t count_parts_of_chunk(const struct sm_file_job *job, size_t first, 
 static bool take_chunk(struct sm_file_job *job, struct sm_file_chunk *chunk)
 {
     sm_mutex_lock(&job->lock);
-    const bool any = job->status == SYNCED_MEM_OK && job->next < job->count;
+    const bool any = job->status == SYNCED_MEM_OK && job->next.part < job->count;
     if (any) {
-        const struct sm_file_part *const part = &job->parts[job->next];
-        const size_t rest = part->size - job->taken;
-        uint64_t end;
-        *chunk = (struct sm_file_chunk){
-            .internal = job->internal, .file = part->file, .begin = part->offset + job->taken, .count = 1};
-        if (job->taken > 0 || rest > job->chunk) {
-            chunk->end = chunk->begin + (rest < job->chunk ? rest : job->chunk);
-            job->taken += (size_t)(chunk->end - chunk->begin);
-        } else {
-            chunk->count = count_parts_of_chunk(job, job->next, &end);
-            chunk->end = end;
-        }
-        chunk->parts = part;
-        if (job->taken == 0 || job->taken == part->size) {
-            job->next += chunk->count;
-            job->taken = 0;
-        }
+        const size_t first = job->next.part;
+        const struct sm_file_part *const part = &job->parts[first];
+        const size_t rest = part->size - job->next.taken;
+        *chunk = (struct sm_file_chunk){.internal = job->internal,
+                                        .file = part->file,
+                                        .begin = part->offset + job->next.taken,
+                                        .parts = part,
+                                        .count = 1,
+                                        .most = job->chunk,
+                                        .who = &job->who};
+        chunk->end = chunk->begin + (rest < job->chunk ? rest : job->chunk);
+        if (rest > job->chunk)
+            job->next.taken += job->chunk;
+        else if (job->writes || (!job->internal && job->next.taken > 0))
+            job->next = (struct place){.part = first + 1};
+        else
+            job->next = extend_chunk(job, chunk, first);
     }
     sm_mutex_unlock(&job->lock);
     return any;
@@ -136,7 +149,7 @@ static bool take_chunk(struct sm_file_job *job, struct sm_file_chunk *chunk)
 
 static bool has_taken_all(const struct sm_file_job *job)
 {
-    return job->next == job->count || job->status != SYNCED_MEM_OK;
+    return job->next.part == job->count || job->status != SYNCED_MEM_OK;
 }
 
 /* ---- A thread's part ---- */
@@ -145,7 +158,7 @@ static bool has_taken_all(const struct sm_file_job *job)
 static bool enter_job(struct sm_file_job *job)
 {
     sm_mutex_lock(&job->lock);
-    const bool is_open = !job->over && (job->next < job->count || job->status != SYNCED_MEM_OK);
+    const bool is_open = !job->over && (job->next.part < job->count || job->status != SYNCED_MEM_OK);
     job->workers += is_open;
     sm_mutex_unlock(&job->lock);
     return is_open;
@@ -211,8 +224,6 @@ static void work_on_job(struct sm_file_job *job)
     if (!enter_job(job))
         return;
     for (unsigned turn = 0; take_chunk(job, &chunk); turn++) {
-        chunk.most = job->chunk;
-        chunk.who = &job->who;
         const synced_mem_status status = move_chunk(job, &chunk, &buffers[turn % 2]);
         if (status != SYNCED_MEM_OK)
             fail_job(job, status);
@@ -392,13 +403,34 @@ static int compare_parts(const void *a, const void *b)
     return (first->offset > second->offset) - (first->offset < second->offset);
 }
 
+/* Makes one part of those that follow one another in the file and in memory, as the pieces of a root do. */
+static void join_parts(struct sm_file_job *job)
+{
+    size_t count = 1;
+    for (size_t i = 1; i < job->count; i++) {
+        struct sm_file_part *const last = &job->parts[count - 1];
+        const struct sm_file_part *const next = &job->parts[i];
+        const bool follows =
+            next->file == last->file && next->offset == get_end(last) && next->memory == last->memory + last->size;
+        if (follows) {
+            last->size += next->size;
+            sm_file_drop(next->file);
+        } else {
+            job->parts[count++] = *next;
+        }
+    }
+    job->count = count;
+}
+
 void sm_file_reads_begin(struct sm_file_reads *reads)
 {
     struct sm_file_job *const job = reads->job;
     if (!job)
         return;
-    if (job->count > 1)
+    if (job->count > 1) {
         qsort(job->parts, job->count, sizeof *job->parts, compare_parts);
+        join_parts(job);
+    }
     reads->job = NULL;
     begin_job(job);
 }

@@ -108,6 +108,40 @@ START_TEST(a_list_is_read_at_once)
 }
 END_TEST
 
+/* Returns how many reads as many bytes take at least. */
+static uint64_t count_reads(size_t bytes)
+{
+    return (bytes + 262143) / 262144;
+}
+
+/* Objects that are not much smaller than a chunk do not make the reads smaller. Those that lie side by side in memory
+ * too, as views do, are read as one. */
+START_TEST(chunks_reach_across_objects)
+{
+    enum { COUNT = 14, EACH = 100003 };
+    synced_mem *mems[COUNT], *const root = make_on(COUNT * EACH, _i ? 0 : SYNCED_MEM_DEVICE_CURRENT);
+    synced_mem_file *const file = make_file(FILE_BYTES, 1);
+    for (size_t i = 0; i < COUNT; i++)
+        mems[i] = make_in_file(EACH, file, 3 + i * EACH);
+    if (_i == 1) {
+        OK(synced_mem_async_gpu_push_n(mems, COUNT, NULL));
+        ck_assert_uint_eq(stats_now().file_reads, count_reads(COUNT * EACH));
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert(_i == 1 ? device_has(mems[i], 3 + i * EACH) : host_has(mems[i], 3 + i * EACH));
+    release_all(mems, COUNT);
+    const uint64_t before = stats_now().file_reads;
+    OK(synced_mem_use_file(root, file, 3));
+    for (size_t i = 0; i < COUNT; i++)
+        OK(synced_mem_view(&mems[i], root, i * EACH, EACH, NULL));
+    ck_assert(_i == 1 ? device_has(root, 3) : host_has(root, 3));
+    ck_assert_uint_eq(stats_now().file_reads - before, count_reads(COUNT * EACH));
+    release_all(mems, COUNT);
+    OK(synced_mem_release(root));
+    end_file(file);
+}
+END_TEST
+
 /* Gaps are read too if they are small; objects may have the same bytes. */
 START_TEST(gaps_and_overlaps)
 {
@@ -409,6 +443,7 @@ Suite *suite(void)
     add_gpu_tests(reads, the_device_reads_without_a_host_copy, a_stream_reads, a_push_reads, a_pull_reads,
                   gaps_and_overlaps, several_files);
     add_gpu_loop_test(reads, a_list_is_read_at_once, 0, 2);
+    tcase_add_loop_test(reads, chunks_reach_across_objects, 0, gpu_expected() ? 2 : 1);
     TCase *const heads = add_case(made, "heads");
     tcase_add_loop_test(heads, every_access, 0, 4 * ACCESSES);
     add_tests(heads, no_write_goes_unnoticed);
