@@ -253,6 +253,8 @@ static synced_mem_status queue_device_load(struct sm_record *record, const struc
     }
     SM_TRY(make_device_memory(record, reads->internal, &fresh));
     synced_mem_status status = sm_transfer_order(sm_copy_of(record, SM_GPU), reads->internal);
+    if (status == SYNCED_MEM_OK && fresh && sm_size_of(record) == 0) /* no read comes after the allocation */
+        return sm_transfer_enter_write(sm_copy_of(record, SM_GPU), reads->internal);
     if (status == SYNCED_MEM_OK)
         status = sm_add_load(record, SM_GPU, reads);
     return fresh ? keep_fresh_copy(record, reads->internal, status) : status;
