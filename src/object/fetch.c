@@ -247,6 +247,10 @@ static synced_mem_status queue_device_load(struct sm_record *record, const struc
     int device;
     bool fresh;
     SM_TRY(sm_device_resolve(of_object < 0 && stream ? stream->device : of_object, &device));
+    if (reads->internal && reads->internal->device != device) { /* a job has one device */
+        sm_file_reads_begin(reads);
+        reads->internal = NULL;
+    }
     if (!reads->internal) {
         const bool follows = reads->room > 1 || is_write_behind_kernels(record, SM_GPU);
         SM_TRY(sm_transfer_stream(device, SM_H2D, follows, &reads->internal));

@@ -186,8 +186,7 @@ static unsigned transfer_allowed(const struct object *object, bool push, unsigne
 static void transferred(struct object *object, bool push, int stream, bool in_parts)
 {
     const unsigned head = ref_head(object);
-    take_device(object, device_of_stream(stream),
-                head != SYNCED_MEM_MIXED && (push || head != SYNCED_MEM_UNINITIALIZED));
+    take_device(object, device_of_stream(stream), head != SYNCED_MEM_MIXED && (push || (head & SYNCED_MEM_AT_GPU)));
     if (push)
         ref_push(object, stream);
     else
