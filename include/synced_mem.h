@@ -71,7 +71,7 @@ typedef struct CUstream_st *synced_mem_stream;
 /** The copies with the current contents: bit 1 host, bit 2 device. Objects of 0 bytes have a head like others.
  * Source: Caffe, SyncedMemory::SyncedHead. */
 typedef enum synced_mem_head_kind {
-    SYNCED_MEM_UNINITIALIZED = 0, /**< neither: a read sees zeros */
+    SYNCED_MEM_UNINITIALIZED = 0, /**< neither: a read sees zeros, or a file (synced_mem/files.h) */
     SYNCED_MEM_AT_CPU = 1,        /**< the host copy */
     SYNCED_MEM_AT_GPU = 2,        /**< the device copy */
     SYNCED_MEM_SYNCED = 3,        /**< both; one may still be arriving */
@@ -102,7 +102,7 @@ typedef enum synced_mem_mode { SYNCED_MEM_READ = 0, SYNCED_MEM_MUTABLE = 1, SYNC
     X(8, ERR_CUDA, "a call of the CUDA runtime failed")                                                                \
     X(9, ERR_CAPTURING, "a stream is capturing a graph, which does not allow this call")                               \
     X(10, ERR_FORKED, "the process was forked from one that had used a GPU")                                           \
-    X(11, ERR_FILE, "a file can't be written")                                                                         \
+    X(11, ERR_FILE, "a file can't be read or written")                                                                 \
     X(12, ERR_OWNER_DIED, "a process ended while it wrote the object, whose contents are lost")                        \
     X(13, ERR_TIMEOUT, "the time is over")                                                                             \
     X(14, ERR_PEER, "the other process has closed the socket, or has sent or written impossible values")
@@ -195,7 +195,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *
  * Source: Caffe, SyncedMemory::cpu_data and its siblings; overwrite is this library's addition.
  *
- * Errors: GPU errors, and those of the placement; none of them if a host access needs no device.
+ * Errors: GPU errors, and those of the placement; none of them if a host access needs no device. ERR_FILE (contents in
+ * a file: synced_mem/files.h).
  */
 
 /** Returns the host copy, to read. @since 0.1 */
@@ -241,8 +242,8 @@ SYNCED_MEM_API synced_mem_head_kind synced_mem_head(const synced_mem *mem);
  * failure objects of the list may be SYNCED whose transfers had begun. Of a MIXED object it moves what the other side
  * alone has, which may be nothing.
  *
- * Errors: GPU errors; ERR_INVALID_STATE (a push if the head is UNINITIALIZED or AT_GPU, a pull if it is UNINITIALIZED
- * or AT_CPU).
+ * Errors: GPU errors; ERR_FILE; ERR_INVALID_STATE (a push if the head is UNINITIALIZED or AT_GPU, a pull if it is
+ * UNINITIALIZED or AT_CPU; but contents in a file alone are read from there).
  */
 
 /** Ends the stream's use of the device copy: later conflicting calls wait only for work queued on it up to now. Before
@@ -274,11 +275,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *
 /* ---- Copies ---- */
 /*
  * The object to gets the contents of the object from, which has the same size and keeps its head and copies; if it is
- * UNINITIALIZED, or MIXED in parts of it, to becomes so too. A list (_n) copies from[i] to to[i]; it may be empty, or
- * name a source twice. After a failure each to is as before, has the new contents, or has lost its own. Details, and
- * blocking with mapped placement: docs/guide/copies.md.
+ * UNINITIALIZED, or MIXED in parts of it, to becomes so too. Contents in a file alone are first read to the side of the
+ * copy, where from is valid then. A list (_n) copies from[i] to to[i]; it may be empty, or name a source twice. After a
+ * failure each to is as before, has the new contents, or has lost its own. Details, and blocking with mapped placement:
+ * docs/guide/copies.md.
  *
- * Errors: GPU errors (ERR_INVALID_DEVICE: a stream of a third device, even if from is UNINITIALIZED);
+ * Errors: GPU errors (ERR_INVALID_DEVICE: a stream of a third device, even if from is UNINITIALIZED); ERR_FILE;
  * ERR_INVALID_ARGUMENT (the sizes differ; from and to are one object, or overlap; a list writes an object that it names
  * again, or memory that overlaps another's valid copy).
  */
@@ -342,7 +344,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
  * Blocking: until they have arrived. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
 
-/** Gives up both copies' memory and the contents: the head becomes UNINITIALIZED. @since 0.1 */
+/** Gives up both copies' memory and the contents, except those in a file: the head becomes UNINITIALIZED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
 /* ---- Errors ---- */
@@ -364,6 +366,7 @@ SYNCED_MEM_API const char *synced_mem_last_error_message(void);
 }
 #endif
 
+#include "synced_mem/files.h"     /* contents in files */
 #include "synced_mem/memory.h"    /* memory of the caller's, allocators, facts of an object's memory */
 #include "synced_mem/pools.h"     /* memory kept for reuse, staging, memory that is short, devices */
 #include "synced_mem/processes.h" /* objects of several processes */

@@ -83,6 +83,10 @@ typedef struct synced_mem_stats {
     uint64_t prefetches;         /**< of managed memory */
     uint64_t unprotected;        /**< host copies, by debug mode */
     uint64_t kernel_copies;      /**< copies and fills by kernels of the library; an urgent copy counts once */
+    uint64_t file_reads;         /**< of chunks of files */
+    uint64_t file_read_bytes;    /**< by them */
+    uint64_t file_writes;        /**< of chunks of files */
+    uint64_t file_write_bytes;   /**< by them */
 } synced_mem_stats;
 
 /** Fills stats, number by number while other threads go on. @since 0.1 */

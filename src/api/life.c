@@ -8,10 +8,11 @@
 #include "base/stats.h"
 #include "base/status.h"
 #include "copy/device_cache.h"
+#include "copy/file_job.h"
 #include "copy/kernel_start.h"
-#include "copy/urgent.h"
 #include "copy/retired.h"
 #include "copy/staged.h"
+#include "copy/urgent.h"
 #include "memory/accounting.h"
 #include "memory/managed_pool.h"
 #include "memory/pinned/host_pool.h"
@@ -20,6 +21,7 @@
 #include "object/objects.h"
 #include "object/piece.h"
 #include "object/replace.h"
+#include "object/use_file.h"
 #include "object/view.h"
 #include "trace/trace_writer.h"
 
@@ -245,8 +247,11 @@ static synced_mem_status destroy_whole(struct synced_mem *mem)
     if (has_failed(status))
         return status;
     sm_count_down(SM_COUNT_objects, 1);
-    if (status == SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK) {
+        if (mem->at.first || sm_is_in_file(&mem->record))
+            sm_end_backings(mem);
         end_struct(mem);
+    }
     return SYNCED_MEM_OK;
 }
 
@@ -263,8 +268,10 @@ static synced_mem_status destroy_view(struct synced_mem *view)
     if (has_failed(status))
         return status;
     sm_count_down(SM_COUNT_objects, 1);
-    if (is_last && status == SYNCED_MEM_OK)
+    if (is_last && status == SYNCED_MEM_OK) {
+        sm_end_backings(root);
         sm_view_end(view);
+    }
     if (status == SYNCED_MEM_OK)
         end_struct(view);
     if (!is_last)
@@ -346,8 +353,10 @@ static synced_mem_status shut_down_library(void)
     if (status == SYNCED_MEM_OK)
         status = sm_copy_free_cached(-1);
     sm_device_cache_reset();
-    if (status == SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK) {
         sm_staged_shutdown();
+        sm_file_jobs_shutdown();
+    }
     sm_trace_rest();
     if (status == SYNCED_MEM_OK) {
         sm_kernel_probes_shutdown();

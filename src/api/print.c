@@ -66,6 +66,15 @@ static void print_transfers(FILE *file)
     print_size(file, "staging: to devices, from", sm_staging_least_push());
 }
 
+static void print_files(FILE *file)
+{
+    print_heading(file, "files");
+    print_number(file, "reads", sm_count_of(SM_COUNT_file_reads));
+    print_size(file, "read", sm_count_of(SM_COUNT_file_read_bytes));
+    print_number(file, "writes", sm_count_of(SM_COUNT_file_writes));
+    print_size(file, "written", sm_count_of(SM_COUNT_file_write_bytes));
+}
+
 static void print_memory(FILE *file)
 {
     print_heading(file, "memory of the library's own");
@@ -137,6 +146,8 @@ synced_mem_status synced_mem_print_stats(FILE *file)
                   SYNCED_MEM_VERSION_PATCH);
     print_number(file, "objects", sm_count_of(SM_COUNT_objects));
     print_transfers(file);
+    if (sm_count_of(SM_COUNT_file_reads) + sm_count_of(SM_COUNT_file_writes) > 0)
+        print_files(file);
     print_memory(file);
     print_host_pool(file);
     print_gpu_pools(file);
@@ -182,6 +193,14 @@ static enum presence get_presence(const struct synced_mem *mem, enum sm_side sid
     for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_add_head(&heads, sm_head(each));
     return heads.all & sm_bit(side) ? WHOLE : heads.any & sm_bit(side) ? IN_PARTS : ABSENT;
+}
+
+static enum presence get_presence_in_file(const struct synced_mem *mem)
+{
+    size_t in = 0, all = 0;
+    for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each), all++)
+        in += sm_is_in_file(each);
+    return in == all ? WHOLE : in > 0 ? IN_PARTS : ABSENT;
 }
 
 static void add_record_facts(struct copy_facts *facts, const struct sm_copy *copy)
@@ -232,6 +251,7 @@ struct view {
     synced_mem_status status; /* ERR_FORKED: the fields after size are not known */
     size_t size;
     unsigned head;
+    enum presence in_file;
     int device;
     unsigned placement;
     struct sm_name_text root; /* of a view: its root's name, or an empty one */
@@ -254,6 +274,7 @@ static struct view read_object_view(const synced_mem *mem)
         view.offset = sm_offset(mem);
     }
     view.head = sm_head_of_records(mem);
+    view.in_file = get_presence_in_file(mem);
     view.device = sm_device(mem);
     view.placement = sm_placement(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -270,12 +291,13 @@ static void print_title(const struct view *view, FILE *file)
 static void print_view(const struct view *view, FILE *file)
 {
     static const char *const placements[] = {"", ", mapped", ", managed", ", automatic placement"};
+    static const char *const files[] = {"", ", in a file in parts", ", in a file"};
     char device[24] = "no device yet";
     if (view->device >= 0)
         (void)snprintf(device, sizeof device, "device %d", view->device);
     print_title(view, file);
-    (void)fprintf(file, "  %zu bytes (%s), %s, %s%s\n", view->size, sm_size_text(view->size).text,
-                  sm_head_name(view->head), device, placements[view->placement]);
+    (void)fprintf(file, "  %zu bytes (%s), %s%s, %s%s\n", view->size, sm_size_text(view->size).text,
+                  sm_head_name(view->head), files[view->in_file], device, placements[view->placement]);
     if (view->root_address)
         (void)fprintf(file, "  a view of '%s' at %p, from byte %zu on\n", view->root.text, view->root_address,
                       view->offset);

@@ -40,7 +40,11 @@
     X(managed_bytes)                                                                                                   \
     X(prefetches)                                                                                                      \
     X(unprotected)                                                                                                     \
-    X(kernel_copies)
+    X(kernel_copies)                                                                                                   \
+    X(file_reads)                                                                                                      \
+    X(file_read_bytes)                                                                                                 \
+    X(file_writes)                                                                                                     \
+    X(file_write_bytes)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

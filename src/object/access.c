@@ -173,7 +173,9 @@ static void *finish_access(const struct synced_mem *mem, enum sm_side side, enum
         struct sm_copy *const copy = sm_copy_of(each, side);
         sm_count_given(each, side);
         copy->arriving = copy->arriving && mode != SM_OVERWRITE;
-        sm_set_head(each, sm_transitions[sm_head(each)][side][mode].next);
+        sm_set_head(each, sm_transitions[sm_whole_head(each)][side][mode].next);
+        if (mode != SM_READ)
+            sm_leave_file(each);
     }
     return sm_copy_data(sm_copy_of(sm_first_record(mem), side));
 }
@@ -288,9 +290,10 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
 {
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const unsigned head = sm_head(each);
-        const struct sm_transition *const step = &sm_transitions[head][SM_GPU][mode];
-        if (step->work != SM_NOTHING || step->next != head || sm_access_needs_renewal(mem, SM_GPU, mode) ||
-            sm_copy_of(each, SM_GPU)->untracked == SM_UNTRACKED_WRITE)
+        const struct sm_transition *const step = &sm_transitions[sm_whole_head(each)][SM_GPU][mode];
+        const bool leaves_file = mode != SM_READ && sm_is_in_file(each);
+        if (step->work != SM_NOTHING || step->next != head || leaves_file ||
+            sm_access_needs_renewal(mem, SM_GPU, mode) || sm_copy_of(each, SM_GPU)->untracked == SM_UNTRACKED_WRITE)
             return sm_fail(SYNCED_MEM_ERR_CAPTURING,
                            "the stream is capturing, and this access needs a transfer, a fill or memory, or changes "
                            "the head: access the object before the capture");

@@ -29,8 +29,10 @@ static synced_mem_status read_heads(const struct range *range, struct sm_heads *
     SM_TRY(sm_check_and_lock(mem));
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const size_t end = begin + sm_size_of(each);
-        if (sm_head(each) != SYNCED_MEM_UNINITIALIZED && has_bytes(range, begin, end))
+        if (sm_whole_head(each) != SYNCED_MEM_UNINITIALIZED && has_bytes(range, begin, end)) {
             sm_add_head(heads, sm_head(each));
+            heads->any |= sm_whole_head(each); /* contents in a file are on no side */
+        }
         begin = end;
     }
     sm_unlock_root(sm_root(mem));

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "copy/transfers.h"
+#include "object/fetch_parts.h"
 #include "object/host_only.h"
 #include "object/move_stream.h"
 #include "object/overlap.h"
@@ -11,6 +12,7 @@
 #include "object/several.h"
 #include "object/shareable.h"
 #include "object/span.h"
+#include "object/user_allocator.h"
 
 #include <stdlib.h>
 
@@ -148,9 +150,52 @@ static struct sm_pair *name_pair(struct call *call, struct sm_pair *pair)
 
 /* ---- One round, with all objects locked ---- */
 
+/* The source may be on another device than the stream. SM_AGAIN without a wait: the memory must come from a user
+ * allocator, with nothing locked. */
+static synced_mem_status load_source(struct call *call, struct sm_record *from, struct sm_file_reads *reads)
+{
+    const enum sm_side side = call->common.side;
+    struct synced_mem *const owner = sm_owner_of(from);
+    struct sm_stream *stream = NULL;
+    if (side == SM_GPU) {
+        const int device = sm_device(owner) >= 0 ? sm_device(owner) : call->common.stream->device;
+        SM_TRY(sm_internal_stream(device, SM_INTERNAL_ALLOC, &stream));
+    }
+    if (!sm_user_allocator_wanted(owner, side)) {
+        SM_TRY(sm_fetch_memory(owner, side, stream, false));
+        return sm_queue_load(from, side, stream, reads, &call->round.waits);
+    }
+    call->round.alone = owner;
+    call->round.alone_stream = stream;
+    return SM_AGAIN;
+}
+
+/* Reads sources that are in files alone, to the side of the targets. */
+static __attribute__((noinline)) synced_mem_status load_sources(struct call *call)
+{
+    const enum sm_side side = call->common.side;
+    struct sm_file_reads reads = {.room = call->list.length};
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (size_t i = 0; i < call->list.length && status == SYNCED_MEM_OK; i++) {
+        struct sm_record *const from = call->list.pairs[i].from;
+        if (call->list.pairs[i].done || !sm_is_in_file_alone(from))
+            continue;
+        (void)name_pair(call, &call->list.pairs[i]);
+        status = load_source(call, from, &reads);
+        if (status == SYNCED_MEM_OK)
+            sm_set_head(from, sm_head(from) | sm_bit(side));
+        if (status == SM_AGAIN && call->round.waits.count > 0)
+            status = sm_waits_go_on(&call->round.waits, status);
+    }
+    sm_file_reads_begin(&reads);
+    return status == SYNCED_MEM_OK ? sm_waits_status(&call->round.waits) : status;
+}
+
 static synced_mem_status obtain_targets(struct call *call)
 {
     for (size_t i = 0; i < call->list.length; i++) {
+        if (sm_is_in_file_alone(call->list.pairs[i].from))
+            SM_TRY(load_sources(call));
         struct sm_pair *const pair = name_pair(call, &call->list.pairs[i]);
         sm_note_object(call->round.failed);
         const synced_mem_status status = sm_pair_obtain(&call->common, pair);

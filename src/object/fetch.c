@@ -245,6 +245,52 @@ synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, str
     return sm_queue_direct_move(record, side, stream, batch, transfer);
 }
 
+static synced_mem_status queue_device_load(struct sm_record *record, const struct sm_stream *stream,
+                                           struct sm_file_reads *reads)
+{
+    const int of_object = sm_device(sm_owner_of(record));
+    int device;
+    bool fresh;
+    SM_TRY(sm_device_resolve(of_object < 0 && stream ? stream->device : of_object, &device));
+    if (reads->internal && reads->internal->device != device) { /* a job has one device */
+        sm_file_reads_begin(reads);
+        reads->internal = NULL;
+    }
+    if (!reads->internal) {
+        const bool follows = reads->room > 1 || is_write_behind_kernels(record, SM_GPU);
+        SM_TRY(sm_transfer_stream(device, SM_H2D, follows, &reads->internal));
+    }
+    SM_TRY(make_device_memory(record, reads->internal, &fresh));
+    synced_mem_status status = sm_transfer_order(sm_copy_of(record, SM_GPU), reads->internal);
+    if (status == SYNCED_MEM_OK && fresh && sm_size_of(record) == 0) /* no read comes after the allocation */
+        return sm_transfer_enter_write(sm_copy_of(record, SM_GPU), reads->internal);
+    if (status == SYNCED_MEM_OK)
+        status = sm_add_load(record, SM_GPU, reads);
+    return fresh ? keep_fresh_copy(record, reads->internal, status) : status;
+}
+
+synced_mem_status sm_queue_load(struct sm_record *record, enum sm_side side, const struct sm_stream *stream,
+                                struct sm_file_reads *reads, struct sm_waits *waits)
+{
+    bool fresh;
+    sm_note_record(record);
+    SM_TRY(sm_make_usable(record, side));
+    SM_TRY(sm_plan_load(record, side, waits));
+    if (side == SM_GPU)
+        return queue_device_load(record, stream, reads);
+    SM_TRY(make_host_memory(record, false, &fresh));
+    return sm_add_load(record, side, reads);
+}
+
+static synced_mem_status load_contents(struct sm_record *record, enum sm_side side, const struct sm_stream *stream,
+                                       struct sm_waits *waits)
+{
+    struct sm_file_reads reads = {.room = 1};
+    const synced_mem_status status = sm_queue_load(record, side, stream, &reads, waits);
+    sm_file_reads_begin(&reads);
+    return status;
+}
+
 /* Moves the contents of a shared copy, without a transfer. stream: an internal one; NULL: none. The host waits for
  * contents that another stream or a copy thread still brings to the copy. */
 static synced_mem_status move_shared_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
@@ -375,6 +421,8 @@ synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_
         return sm_make_memory(record, side, stream);
     if (work == SM_MOVE)
         SM_TRY(move_contents(record, side, stream, waits));
+    else if (work == SM_LOAD)
+        SM_TRY(load_contents(record, side, stream, waits));
     else
         SM_TRY(side == SM_CPU ? zero_host(record, waits) : zero_device(record, stream, waits));
     sm_set_head(record, sm_head(record) | sm_bit(side));

@@ -4,6 +4,7 @@
 #ifndef SM_FETCH_H
 #define SM_FETCH_H
 
+#include "object/load.h"
 #include "object/transaction.h"
 #include "object/unified.h"
 #include "copy/transfer.h"
@@ -91,6 +92,12 @@ static inline synced_mem_status sm_queue_direct_move(struct sm_record *record, e
     sm_describe_move(record, side, false, batch, transfer);
     return sm_transfer_queue(transfer, stream);
 }
+
+/* Gives the side of a record that is in a file alone memory, and adds its contents to the reads, which the caller
+ * begins. The device is the record's, else the stream's, else the current one; stream NULL: there is none. On failure
+ * new memory stays as capacity. */
+synced_mem_status sm_queue_load(struct sm_record *record, enum sm_side side, const struct sm_stream *stream,
+                                struct sm_file_reads *reads, struct sm_waits *waits);
 
 /* Finds out whether a record's host copy is page-locked, for a transfer. Of a piece its root's memory counts. The first
  * transfer of a shareable object page-locks its memory, for which the runtime may block. Errors: as sm_pin_query(). */

@@ -36,7 +36,7 @@ synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side sid
 
 static enum sm_work get_access_work(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
 {
-    return (enum sm_work)sm_transitions[sm_head(record)][side][mode].work;
+    return (enum sm_work)sm_transitions[sm_whole_head(record)][side][mode].work;
 }
 
 /* ---- Zeros on the host ---- */
@@ -262,16 +262,49 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
     return status == SYNCED_MEM_OK ? sm_waits_status(waits) : status;
 }
 
+/* ---- Loads ---- */
+
+static size_t count_loads(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+{
+    size_t count = 0;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        count += get_access_work(each, side, mode) == SM_LOAD;
+    return count;
+}
+
+/* Reads the records that are in files alone by one job. What was added is read even after a failure. */
+static synced_mem_status load_records(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, size_t count,
+                                      const struct sm_stream *stream, struct sm_waits *waits)
+{
+    struct sm_file_reads reads = {.room = count};
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each)) {
+        if (get_access_work(each, side, mode) != SM_LOAD)
+            continue;
+        status = sm_queue_load(each, side, stream, &reads, waits);
+        if (status == SYNCED_MEM_OK)
+            set_side_valid(each, side);
+        status = sm_waits_go_on(waits, status);
+    }
+    sm_file_reads_begin(&reads);
+    return status == SYNCED_MEM_OK ? sm_waits_status(waits) : status;
+}
+
 /* ---- An access ---- */
 
 static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                      struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
-    const size_t moves = sm_has_one_record(mem) ? 0 : count_moves(mem, side, mode);
-    *fetched = moves > 1;
+    const bool has_several = !sm_has_one_record(mem);
+    const size_t moves = has_several ? count_moves(mem, side, mode) : 0;
+    const size_t loads = has_several ? count_loads(mem, side, mode) : 0;
+    *fetched = moves > 1 || loads > 0;
     SM_TRY(sm_fetch_memory(mem, side, stream, true));
     if (moves > 1)
         SM_TRY(move_records(mem, side, mode, moves, stream, waits));
+    if (loads > 0)
+        SM_TRY(load_records(mem, side, mode, loads, stream, waits));
     if (side == SM_CPU)
         SM_TRY(zero_parts(mem, mode, waits));
     else

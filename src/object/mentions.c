@@ -79,9 +79,18 @@ static synced_mem_status list_range(struct sm_mentions *mentions, struct sm_piec
     for (struct sm_piece *each = first; each && each->offset < end; each = each->after) {
         if (sm_is_concerned(each, side))
             SM_TRY(list_piece(mentions, each, object));
-        sm_add_head(heads, sm_head(&each->record));
+        sm_add_head(heads, sm_whole_head(&each->record));
     }
     return SYNCED_MEM_OK;
+}
+
+/* Returns the head by which an object is movable or not. Contents in a file alone can be moved to either side, as those
+ * of a MIXED object. */
+static synced_mem_head_kind get_movable_head(const struct sm_heads *heads)
+{
+    const unsigned head = sm_head_of_all(heads);
+    const bool is_loaded = head == SYNCED_MEM_UNINITIALIZED && (heads->any & SM_IN_FILE);
+    return (synced_mem_head_kind)(is_loaded ? (unsigned)SYNCED_MEM_MIXED : head);
 }
 
 /* Returns whether the heads are those of an object that is movable, whatever other pieces it has. */
@@ -101,7 +110,7 @@ static void add_visited_heads(const struct sm_visited *visited, struct sm_piece 
     }
     for (struct sm_piece *each = first; each && each->offset < end && !is_surely_movable(heads, side);
          each = each->after)
-        sm_add_head(heads, sm_head(&each->record));
+        sm_add_head(heads, sm_whole_head(&each->record));
 }
 
 static bool touches(const struct sm_visited *visited, const struct synced_mem *root, size_t begin, size_t end)
@@ -149,7 +158,7 @@ static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synce
         visited->begin = min_offset(begin, visited->begin);
         visited->end = max_offset(end, visited->end);
     }
-    *head = (synced_mem_head_kind)sm_head_of_all(&heads);
+    *head = get_movable_head(&heads);
     return SYNCED_MEM_OK;
 }
 
@@ -193,7 +202,8 @@ static inline synced_mem_status list_records_of(struct sm_mentions *mentions, st
     if (sm_is_divided(object))
         return list_pieces_of(mentions, object, side, head);
     SM_TRY(list_record(mentions, sm_own_record(object), object)); /* takes lost contents out of the head */
-    *head = (synced_mem_head_kind)sm_head(sm_own_record(object));
+    const struct sm_record *const own = sm_own_record(object);
+    *head = (synced_mem_head_kind)(sm_is_in_file_alone(own) ? (unsigned)SYNCED_MEM_MIXED : sm_head(own));
     return SYNCED_MEM_OK;
 }
 

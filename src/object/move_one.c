@@ -27,7 +27,7 @@ static bool is_direct(const struct sm_record *record, enum sm_side side)
     const struct sm_copy *const host = sm_slot_of(record, SM_CPU);
     const struct sm_copy *const to = sm_slot_of(record, side);
     const struct sm_copy *const from = sm_slot_of(record, sm_other(side));
-    return sm_is_to_be_moved(record, side) && host->pinned && !sm_copy_is_of_user(host) &&
+    return sm_head(record) == sm_bit(sm_other(side)) && host->pinned && !sm_copy_is_of_user(host) &&
            sm_has_memory_to_write(record, side) && !sm_inflight_lost(from) && !has_wait(to, from, side);
 }
 

@@ -15,6 +15,7 @@
  *    divided       of a root: it has views, so its contents are cut into pieces (piece.h)
  *    piece         a part of a divided root's bytes, with a head and copies of its own
  *    record        what has a head and work in flight: an undivided object's own, or a piece's (span.h)
+ *    in file       of a record: a file has the contents, at the place that its backing names (backing.h)
  *
  * The size of the struct matters: frameworks have a million objects, most of them untouched.
  */
@@ -33,6 +34,7 @@
 _Static_assert(offsetof(struct sm_copy, data) == 0, "the hot path finds the pointer where a copy begins");
 
 /* The caller's options beyond size and device. Absent if all have their defaults. */
+struct sm_backing;
 struct sm_sharing;
 struct sm_extras {
     struct sm_sharing *sharing; /* of a shareable object, see shareable.h; else NULL */
@@ -68,8 +70,8 @@ struct sm_record {
     /* Of a root: its views that have bytes. Of a piece: the borders of views where it begins. Calls that count on a
      * piece count in both. */
     unsigned holders;
-    /* synced_mem_head_kind: bit 1 << side is set where copy[side] holds the contents. SM_HEAD_OF_PIECES: of a view or a
-     * divided root that has no pointers published. */
+    /* synced_mem_head_kind: bit 1 << side is set where copy[side] holds the contents. With SM_IN_FILE.
+     * SM_HEAD_OF_PIECES: of a view or a divided root that has no pointers published. */
     atomic_uchar head;
     unsigned char kind; /* enum sm_kind; constant */
     union {
@@ -92,6 +94,7 @@ struct sm_piece {
     struct sm_piece *after;
     struct sm_piece_node *leaf; /* that has the piece; NULL: there is no tree */
     struct synced_mem *hot;     /* the objects that have the piece's pointers published, linked by next_hot */
+    struct sm_backing *backing; /* NULL: the piece is not in a file */
 };
 
 /* The first piece of a divided root, which the root keeps until it is whole again, and what the root has for all. */
@@ -119,6 +122,7 @@ struct sm_position {
             struct synced_mem *root;
             size_t offset;
         } empty;
+        struct sm_backing *backing; /* of an undivided root; NULL: it is not in a file. hot_link is NULL then */
     };
 };
 
@@ -161,6 +165,10 @@ _Static_assert(offsetof(struct sm_piece, record) == 0 && offsetof(struct sm_divi
 
 enum { SM_HEAD_OF_PIECES = 0xff };
 enum { SM_MENTIONED = 0x80 };
+
+/* A bit of a record's head, beside those of the sides: the contents are in a file. Pointers to write are published only
+ * without it, so that no write goes unnoticed. */
+enum { SM_IN_FILE = 1 << SM_SIDES };
 
 enum { SM_DEFAULT_ALIGNMENT = 64 };
 
@@ -240,9 +248,26 @@ static inline const char *sm_object_name(const struct synced_mem *mem)
 }
 
 /* The next functions read atomics that another thread may change. The values are stable only with the lock held. */
-static inline unsigned sm_head(const struct sm_record *record)
+static inline unsigned sm_whole_head(const struct sm_record *record)
 {
     return atomic_load_explicit(&record->head, memory_order_relaxed);
+}
+
+/* Returns the bits of the sides. */
+static inline unsigned sm_head(const struct sm_record *record)
+{
+    return sm_whole_head(record) & SYNCED_MEM_SYNCED;
+}
+
+static inline bool sm_is_in_file(const struct sm_record *record)
+{
+    return (sm_whole_head(record) & SM_IN_FILE) != 0;
+}
+
+/* Returns whether neither side has the contents, but a file does. */
+static inline bool sm_is_in_file_alone(const struct sm_record *record)
+{
+    return sm_whole_head(record) == SM_IN_FILE;
 }
 
 static inline size_t sm_size_of(const struct sm_record *record)

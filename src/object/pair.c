@@ -237,6 +237,7 @@ void sm_give_up_contents(struct sm_record *record)
 {
     sm_close_write(record);
     sm_set_head(record, SYNCED_MEM_UNINITIALIZED);
+    sm_leave_file(record);
 }
 
 /* Returns the next record of the pair's target, which views may have cut. */
@@ -281,6 +282,7 @@ static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
     sm_count_given(pair->to, pairs->side);
     sm_close_write(pair->to);
     sm_set_head(pair->to, sm_bit(pairs->side));
+    sm_leave_file(pair->to);
     pair->done = true;
 }
 
@@ -305,7 +307,7 @@ void sm_pair_set_heads(const struct sm_pairs *pairs, struct sm_pair *pair, synce
  * Notes that the transfer has begun. Until it has ended the head has only the copies that the transfer does not write:
  *
  *    valid before        head meanwhile
- *    the other side      that side alone: it has the old contents
+ *    the other side      that side alone: it has the old contents, as a file has that the target is in besides
  *    nothing             unchanged
  *    the target alone    unchanged: its contents are arriving, and a call that needs them waits
  */
@@ -313,7 +315,7 @@ static void begin_pair(const struct sm_pairs *pairs, struct sm_pair *pair, const
 {
     const unsigned before = sm_head(pair->to);
     const unsigned rest = before & ~sm_bits_of(pair->to, pairs->side);
-    pair->counted = rest == SYNCED_MEM_UNINITIALIZED && before != SYNCED_MEM_UNINITIALIZED;
+    pair->counted = rest == SYNCED_MEM_UNINITIALIZED && before != SYNCED_MEM_UNINITIALIZED && !sm_is_in_file(pair->to);
     if (pair->counted)
         sm_count_given(pair->to, pairs->side); /* a call that fails meanwhile must not take the head back */
     else
@@ -365,6 +367,7 @@ static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_
     const bool as_left = same && sm_head(to) == pair->head && sm_size_of(to) == pair->size;
     if (as_left) {
         sm_set_head(to, sm_bit(pairs->side));
+        sm_leave_file(to);
         sm_count_given(to, pairs->side);
         pair->target->arriving = pair->target->write == pair->arrival;
     }

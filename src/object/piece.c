@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "copy/part.h"
 #include "memory/guard.h"
+#include "object/backing.h"
 #include "object/guarding.h"
 #include "object/piece_tree.h"
 #include "object/publish.h"
@@ -90,7 +91,7 @@ static void give_division(struct sm_division *division)
     sm_slab_give(&divisions, division);
 }
 
-/* The record keeps its head, which its memory shows. */
+/* The record keeps its whole head, which its memory and its backing show. */
 static void set_record_head(struct sm_record *record, unsigned head)
 {
     atomic_store_explicit(&record->head, (unsigned char)head, memory_order_relaxed);
@@ -162,7 +163,8 @@ synced_mem_status sm_divide(struct synced_mem *root)
         give_division(division);
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     }
-    set_record_head(&division->first.record, sm_head(sm_own_record(root)));
+    set_record_head(&division->first.record, sm_whole_head(sm_own_record(root)));
+    division->first.backing = root->at.backing;
     root->at = (struct sm_position){.first = &division->first};
     sm_publish_nothing(root);
     sm_publish_from_piece(root);
@@ -185,9 +187,10 @@ void sm_undivide(struct synced_mem *root)
         }
         sm_part_give(part);
     }
-    set_record_head(own, sm_head(&piece->record));
+    set_record_head(own, sm_whole_head(&piece->record));
+    struct sm_backing *const backing = piece->backing;
     give_division(sm_division_of(root));
-    root->at.first = NULL;
+    root->at = (struct sm_position){.backing = backing};
     sm_publish(own);
 }
 
@@ -224,7 +227,7 @@ static synced_mem_status cut_piece(struct sm_piece *piece, size_t at)
     if (!right)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     init_piece(right, piece->root, piece->offset + at, sm_size_of(&piece->record) - at);
-    set_record_head(&right->record, sm_head(&piece->record));
+    set_record_head(&right->record, sm_whole_head(&piece->record));
     right->record.at_rest = piece->record.at_rest;
     right->record.marks = (unsigned char)sm_concerned_sides(right);
     synced_mem_status status = cut_parts(right, piece, at);
@@ -236,6 +239,7 @@ static synced_mem_status cut_piece(struct sm_piece *piece, size_t at)
     }
     sm_withdraw_all(piece);
     set_piece_size(piece, at);
+    right->backing = sm_backing_share(piece->backing);
     right->before = piece;
     right->after = piece->after;
     if (piece->after)
@@ -276,7 +280,8 @@ static bool are_all_alike(const struct sm_piece *left, const struct sm_piece *ri
 /* Polls only what has to be polled. */
 static bool can_join(const struct sm_piece *left, const struct sm_piece *right)
 {
-    return right->record.holders == 0 && sm_head(&left->record) == sm_head(&right->record) &&
+    return right->record.holders == 0 && sm_whole_head(&left->record) == sm_whole_head(&right->record) &&
+           left->backing == right->backing &&
            (are_all_alike(left, right, sm_inflight_prune) || are_all_alike(left, right, sm_part_poll));
 }
 
@@ -312,6 +317,7 @@ static void join_pieces(struct sm_piece *left, struct sm_piece *right)
     const size_t size = sm_size_of(&left->record) + sm_size_of(&right->record);
     left->record.at_rest = left->record.at_rest && right->record.at_rest;
     sm_piece_tree_mark(left);
+    sm_backing_drop(right->backing);
     give_piece(right);
     set_piece_size(left, size);
     protect_piece(left);
@@ -476,8 +482,8 @@ void sm_drop_parts(const struct synced_mem *root, enum sm_side side)
 void sm_drop_pieces(struct synced_mem *root)
 {
     struct sm_division *const division = sm_division_of(root);
-    const unsigned head = sm_head(&division->first.record);
-    assert(root->record.holders == 0);
+    const unsigned head = sm_whole_head(&division->first.record);
+    assert(root->record.holders == 0 && !division->first.backing);
     sm_piece_tree_end(division);
     for (struct sm_piece *each = &division->first, *next; each; each = next) {
         next = each->after;
@@ -489,7 +495,7 @@ void sm_drop_pieces(struct synced_mem *root)
             give_piece(each);
     }
     give_division(division);
-    root->at.first = NULL;
+    root->at = (struct sm_position){.first = NULL};
     set_record_head(sm_own_record(root), head);
 }
 

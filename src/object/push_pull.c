@@ -29,6 +29,7 @@ struct call {
     struct sm_round round;
     struct sm_mentions mentions;
     struct sm_transfers transfers;
+    struct sm_file_reads reads;    /* of contents that are in files alone */
     void *block;                   /* the memory of the transfers if the caller's has too little room; else NULL */
     const struct sm_fence *polled; /* the fence that was polled last; never read */
     bool has_parts;                /* one of the roots is divided */
@@ -101,7 +102,7 @@ static void set_head(const struct call *call, struct sm_mention *mention)
         sm_unified_arrive(sm_shared_copy(record), NULL);
     sm_count_given(record, side);
     if (call->holds) {
-        mention->writes = sm_copy_of(record, SM_GPU)->writes;
+        mention->writes = sm_slot_of(record, SM_GPU)->writes;
         mention->before.given[side] = sm_copy_of(record, side)->given;
     }
     sm_set_head(record, sm_head(record) | sm_bit(side));
@@ -146,6 +147,17 @@ static void drop_records(struct call *call)
 
 /* ---- One record ---- */
 
+/* Reads the contents from a file. As with a staged transfer, other threads have yet to queue it. */
+static __attribute__((noinline)) synced_mem_status queue_record_load(struct call *call, struct sm_record *record)
+{
+    struct sm_transfers *const transfers = &call->transfers;
+    SM_TRY(sm_queue_load(record, call->side, call->stream, &call->reads, &call->round.waits));
+    struct sm_fence *const arrival = sm_copy_of(record, call->side)->write;
+    if (arrival)
+        transfers->arrivals[transfers->staged++] = sm_fence_hold(arrival);
+    return SYNCED_MEM_OK;
+}
+
 /* Moves a record whose transfer is not direct, such as the only one of a call. It is not inlined, so that the loop over
  * the direct transfers of a large call keeps its values in registers. */
 static __attribute__((noinline)) synced_mem_status queue_record_move(struct call *call, struct sm_record *record)
@@ -154,6 +166,8 @@ static __attribute__((noinline)) synced_mem_status queue_record_move(struct call
     struct sm_transfers *const transfers = &call->transfers;
     if (sm_shared_copy(record))
         return sm_unified_move(record, side, call->stream);
+    if (sm_is_in_file_alone(record))
+        return queue_record_load(call, record);
     struct sm_transfer *const transfer = sm_transfers_next(transfers);
     SM_TRY(sm_queue_move(record, side, call->stream, &transfers->batch, transfer, &call->round.waits));
     if (transfer->staged)
@@ -244,6 +258,8 @@ static synced_mem_status plan_record_move(struct call *call, struct sm_mention *
     }
     if (call->mentions.count == 1 && !sm_shared_copy(record))
         return SYNCED_MEM_OK;
+    if (sm_is_in_file_alone(record))
+        return sm_plan_load(record, side, waits);
     bool staged;
     SM_TRY(sm_plan_move(record, side, &call->transfers.batch, waits, &staged));
     mention->direct = !staged && sm_has_memory_to_write(record, side);
@@ -280,6 +296,7 @@ static synced_mem_status move_all_records(struct call *call)
     if (status != SYNCED_MEM_OK)
         return status;
     sm_batch_begin(batch, call->stream);
+    call->reads = (struct sm_file_reads){.room = call->mentions.count};
     batch->reads = call->mentions.count > 1 ? sm_inflight_reserve_many(call->mentions.count) : NULL;
     for (struct sm_mention *each = call->mentions.list;
          each < end && status == SYNCED_MEM_OK && call->round.waits.count == 0; each++) {
@@ -290,6 +307,8 @@ static synced_mem_status move_all_records(struct call *call)
     batch->reads = NULL;
     if (batch->has_failed)
         call->round.failed = NULL; /* it may be because of any of the objects */
+    if (call->reads.job)
+        sm_file_reads_begin(&call->reads);
     if (status != SYNCED_MEM_OK)
         return sm_transfers_enter_unsent(&call->transfers, call->stream, status);
     status = sm_transfers_enter(&call->transfers, call->stream);

@@ -14,7 +14,7 @@ bool sm_access_needs_renewal(const struct synced_mem *mem, enum sm_side side, en
         return false;
     bool writes = mode != SM_READ;
     for (struct sm_record *each = sm_first_record(mem); each && !writes; each = sm_next_record(mem, each))
-        writes = sm_transitions[sm_head(each)][side][mode].work != SM_NOTHING;
+        writes = sm_transitions[sm_whole_head(each)][side][mode].work != SM_NOTHING;
     return writes;
 }
 

@@ -30,10 +30,10 @@ static synced_mem_status make_replaceable(struct sm_transaction *transaction, co
 
 /* ---- Releasing one side ---- */
 
-/* Finds the wait for a record's contents on the other side, if this side is the last that has them. */
+/* Finds the wait for a record's contents on the other side, if this side alone has them. */
 static synced_mem_status find_arrival_of_record(struct sm_record *record, enum sm_side side, struct sm_waits *waits)
 {
-    if (sm_head(record) == sm_bit(side))
+    if (sm_whole_head(record) == sm_bit(side))
         SM_TRY(sm_fetch(record, sm_other(side), SM_MOVE, NULL, waits));
     if (sm_head(record) != SYNCED_MEM_SYNCED)
         return SYNCED_MEM_OK;
@@ -45,7 +45,7 @@ static synced_mem_status find_next_arrival(struct sm_transaction *transaction, e
     const struct synced_mem *const mem = transaction->mem;
     struct sm_waits *const waits = &transaction->waits;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-        if (sm_head(each) == sm_bit(side)) {
+        if (sm_whole_head(each) == sm_bit(side)) {
             SM_TRY(sm_renew(transaction, sm_other(side), false, NULL));
             SM_TRY(sm_fetch_memory(mem, sm_other(side), NULL, true));
         }
@@ -240,8 +240,10 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
     }
     if (incoming[SM_GPU])
         sm_put_device(mem, incoming[SM_GPU]->device);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_set_head(each, head);
+        sm_leave_file(each);
+    }
     return SYNCED_MEM_OK;
 }
 

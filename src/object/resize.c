@@ -40,6 +40,7 @@ static void become_whole(struct synced_mem *mem, unsigned head)
 {
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_close_write(each);
+        sm_leave_file(each);
         if (sm_is_divided(mem))
             sm_set_head(each, head);
     }
@@ -163,32 +164,45 @@ static synced_mem_status find_side_wait(struct sm_transaction *transaction, enum
     return SYNCED_MEM_OK;
 }
 
-/* Returns the side that gets the contents of parts with different heads. */
+/* Returns the side that gets the contents of parts with different heads: the host's unless all are on the device. */
 static enum sm_side choose_side(const struct synced_mem *mem)
 {
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    unsigned any = SYNCED_MEM_UNINITIALIZED;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         if (sm_head(each) == SYNCED_MEM_AT_CPU)
             return SM_CPU;
-    return SM_GPU;
+        any |= sm_head(each);
+    }
+    return any & sm_bit(SM_GPU) ? SM_GPU : SM_CPU;
 }
 
-/* Brings the contents of a root in parts to one side, and finds the wait until they are there. Nothing else in flight
- * on the parts needs a wait: it is gathered. A side that was valid stays valid, so a failure undoes it. */
+static bool has_contents_in_file_alone(const struct synced_mem *mem)
+{
+    bool found = false;
+    for (struct sm_record *each = sm_first_record(mem); each && !found; each = sm_next_record(mem, each))
+        found = sm_is_in_file_alone(each);
+    return found;
+}
+
+/* Brings the contents of a root in parts, or in a file alone, to one side, and finds the wait until they are there.
+ * Nothing else in flight on the parts needs a wait: it is gathered. A side that was valid stays valid, so a failure
+ * undoes it. The lock is held from a read of a file to the search for its wait, so that its failure is found. */
 static synced_mem_status find_parts_wait(struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
-    bool fetched = false;
-    if (!sm_is_divided(mem))
+    if (!sm_is_divided(mem) && !sm_is_in_file(sm_own_record(mem)))
         return SYNCED_MEM_OK;
-    if (sm_head_of_records(mem) == SYNCED_MEM_MIXED) {
+    if (has_contents_in_file_alone(mem) || sm_head_of_records(mem) == SYNCED_MEM_MIXED) {
         const enum sm_side side = choose_side(mem);
+        bool fetched = true;
         SM_TRY(sm_renew(transaction, side, false, NULL));
-        SM_TRY(sm_fetch_for_access(mem, side, SM_READ, NULL, &fetched, &transaction->waits));
+        while (fetched)
+            SM_TRY(sm_fetch_for_access(mem, side, SM_READ, NULL, &fetched, &transaction->waits));
     }
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && !fetched; side++)
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (get_sides(mem) & sm_bit(side))
             SM_TRY(find_side_wait(transaction, side, false));
-    return fetched ? SM_AGAIN : SYNCED_MEM_OK;
+    return SYNCED_MEM_OK;
 }
 
 /* Finds what the host waits for before the size can change. It waits before it hands back borrowed memory without room.
@@ -245,6 +259,8 @@ static synced_mem_status change_size(struct sm_transaction *transaction, size_t 
 static bool is_survivable(const struct synced_mem *mem, size_t size, bool keep)
 {
     bool survivable = true;
+    if (keep && has_contents_in_file_alone(mem)) /* a read has failed */
+        return false;
     if (!sm_is_divided(mem))
         return !keep || size <= sm_size(mem) || !sm_is_lost(sm_own_record(mem));
     for (struct sm_record *each = sm_first_record(mem); each && keep && survivable; each = sm_next_record(mem, each))

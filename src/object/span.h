@@ -49,10 +49,10 @@ static inline struct sm_record *sm_first_of(struct sm_record *record)
     return record->kind == SM_PIECE ? record : sm_first_record(sm_owner_of(record));
 }
 
-/* Returns whether the record has contents on the other side alone. */
+/* Returns whether a transfer to the side has contents to move: they are on the other side alone, or in a file alone. */
 static inline bool sm_is_to_be_moved(const struct sm_record *record, enum sm_side side)
 {
-    return sm_head(record) == sm_bit(sm_other(side));
+    return sm_head(record) == sm_bit(sm_other(side)) || sm_is_in_file_alone(record);
 }
 
 /* Returns whether a transfer to the side concerns the piece: its contents need it, or a write of its copies was open or
@@ -67,7 +67,7 @@ static inline unsigned sm_concerned_sides(const struct sm_piece *piece)
 {
     const unsigned head = sm_head(&piece->record);
     const unsigned both = sm_bit(SM_CPU) | sm_bit(SM_GPU);
-    if (!piece->record.at_rest)
+    if (!piece->record.at_rest || sm_is_in_file_alone(&piece->record))
         return both;
     return head == sm_bit(SM_CPU) || head == sm_bit(SM_GPU) ? head ^ both : 0;
 }
@@ -121,10 +121,11 @@ static inline void sm_add_heads(struct sm_heads *heads, const struct sm_heads *o
     heads->any |= others->any;
 }
 
-/* Returns the bits that all heads have; SYNCED_MEM_MIXED: none, but some record has contents. */
+/* Returns the bits of sides that all heads have, which may be whole; SYNCED_MEM_MIXED: none, but some has one. */
 static inline unsigned sm_head_of_all(const struct sm_heads *heads)
 {
-    return heads->all || !heads->any ? heads->all : (unsigned)SYNCED_MEM_MIXED;
+    const unsigned all = heads->all & SYNCED_MEM_SYNCED;
+    return all || !(heads->any & SYNCED_MEM_SYNCED) ? all : (unsigned)SYNCED_MEM_MIXED;
 }
 
 /* Returns the bits that the heads of all records have; SYNCED_MEM_MIXED: none, but some record has contents. */

@@ -73,15 +73,16 @@ void sm_set_head(struct sm_record *record, unsigned head)
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             if (sm_is_arriving(record, side) && !(head & sm_bits_of(record, side)))
                 sm_copy_of(record, side)->arriving = false;
-    atomic_store_explicit(&record->head, (unsigned char)head, memory_order_relaxed);
+    atomic_store_explicit(&record->head, (unsigned char)(head | (sm_whole_head(record) & SM_IN_FILE)),
+                          memory_order_relaxed);
 }
 
 unsigned sm_read_head(const struct synced_mem *mem)
 {
     struct synced_mem *const locked = (struct synced_mem *)(uintptr_t)mem;
-    unsigned head = sm_head(&mem->record);
+    unsigned head = sm_whole_head(&mem->record);
     if (head != SM_HEAD_OF_PIECES)
-        return head;
+        return head & SYNCED_MEM_SYNCED;
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return SYNCED_MEM_MIXED;
     sm_lock_object(locked);
@@ -207,7 +208,7 @@ void sm_unlock_record(struct sm_record *record)
  * it filled the memory. No access to the host would otherwise notice that. */
 static bool stays_lost(const struct sm_record *record, enum sm_side side)
 {
-    return side == SM_CPU && sm_head(record) == SYNCED_MEM_AT_CPU && !sm_copy_is_shared(sm_copy_of(record, side));
+    return side == SM_CPU && sm_whole_head(record) == SYNCED_MEM_AT_CPU && !sm_copy_is_shared(sm_copy_of(record, side));
 }
 
 bool sm_is_lost(const struct sm_record *record)
@@ -231,10 +232,10 @@ static bool has_failed_to_arrive(const struct sm_copy *copy, enum sm_side side, 
     return why != SYNCED_MEM_ERR_DEVICE_LOST;
 }
 
-/* Takes contents that were lost on arrival out of the head; the copy that they came from is still valid. If there is no
- * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
- * the host's bit, as the host's side comes first. A transfer from another object can fail although the device of the
- * memory works. Then no copy is valid. */
+/* Takes contents that were lost on arrival out of the head; the copy or the file that they came from still has them. If
+ * there is no other valid copy the head stays: each access to the only copy reports that its device is lost. A shared
+ * copy loses the host's bit, as the host's side comes first. A transfer from another object can fail although the
+ * device of the memory works. Then no copy is valid. */
 void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -246,7 +247,7 @@ void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost)
             copy->arriving = stays_lost(record, side);
             if (has_failed_to_arrive(copy, side, arrival))
                 sm_set_head(record, sm_head(record) & ~sm_bits_of(record, side));
-            else if (sm_head(record) & ~sm_bit(side))
+            else if (sm_whole_head(record) & ~sm_bit(side))
                 sm_set_head(record, sm_head(record) & ~sm_bit(side));
         }
     }

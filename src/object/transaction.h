@@ -9,6 +9,7 @@
 
 #include "base/caller.h"
 #include "copy/inflight.h"
+#include "object/backing.h"
 #include "object/object.h"
 #include "stream/waits.h"
 
@@ -127,9 +128,16 @@ void sm_detach_copy_of(struct sm_transaction *transaction, struct synced_mem *ow
 /* sm_leave() retires the copy, which belongs to no object. */
 void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy);
 
-/* Sets the head of a record. No other function changes it, except where records are divided, cut or joined (piece.c). A
- * copy that loses the contents has none arriving either. */
+/* Sets the sides in the head of a record, which stays in its file. No other function changes them, except where records
+ * are divided, cut or joined (piece.c). A copy that loses the contents has none arriving either. */
 void sm_set_head(struct sm_record *record, unsigned head);
+
+/* Gives up the file's contents of a record that is in one, for a call that writes other contents (backing.c). */
+static inline void sm_leave_file(struct sm_record *record)
+{
+    if (sm_is_in_file(record))
+        sm_give_up_backing(record);
+}
 
 /* Releases and retakes the object's lock around work that must not run under it. The unlock publishes the pointers that
  * the hot path may return meanwhile. The caller must read the object's state again afterwards. */

@@ -238,6 +238,22 @@ void sm_trace_write_part(uint64_t since, const struct sm_trace_who *who, size_t 
     sm_trace_record(&event);
 }
 
+void sm_trace_write_cause(struct sm_trace_who *who)
+{
+    sm_trace_count_move(SM_D2D, 0, who);
+}
+
+void sm_trace_write_chunk(uint64_t since, const struct sm_trace_who *who, size_t bytes, uint64_t offset, bool writes)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_FILE);
+    event.begin = since;
+    event.bytes = bytes;
+    event.after = offset;
+    event.direction = writes ? SM_D2H : SM_H2D;
+    event.who = *who;
+    sm_trace_record(&event);
+}
+
 /* ---- Ranges ---- */
 
 void sm_trace_range(const char *function, const struct sm_subject *subject)

@@ -83,6 +83,25 @@ static inline void sm_trace_part(uint64_t since, const struct sm_trace_who *who,
         sm_trace_write_part(since, who, bytes, up);
 }
 
+/* Fills *who with the cause of work that is done later, and the calling thread's object. */
+void sm_trace_write_cause(struct sm_trace_who *who);
+
+static inline void sm_trace_cause(struct sm_trace_who *who)
+{
+    if (sm_trace_on())
+        sm_trace_write_cause(who);
+}
+
+/* Records that the calling thread has read a chunk of a file, or written it. */
+void sm_trace_write_chunk(uint64_t since, const struct sm_trace_who *who, size_t bytes, uint64_t offset, bool writes);
+
+static inline void sm_trace_chunk(uint64_t since, const struct sm_trace_who *who, size_t bytes, uint64_t offset,
+                                  bool writes)
+{
+    if (since != 0)
+        sm_trace_write_chunk(since, who, bytes, offset, writes);
+}
+
 /* ---- Transfers ---- */
 
 /* A transfer that is being queued. */

@@ -12,7 +12,8 @@ enum sm_trace_kind {
     SM_TRACE_HEAD,
     SM_TRACE_ALLOCATION,
     SM_TRACE_STREAM_WAIT,
-    SM_TRACE_PREFETCH
+    SM_TRACE_PREFETCH,
+    SM_TRACE_FILE /* a thread reads or writes a chunk of a file */
 };
 
 struct sm_trace_event {
@@ -21,7 +22,7 @@ struct sm_trace_event {
     uint64_t thread;     /* the system's number of the thread */
     uint64_t bytes;
     uint64_t stream; /* serial of the event's stream; 0: none */
-    uint64_t after;  /* of a wait: serial of the stream that is waited for; of a head: offset of the part */
+    uint64_t after;  /* of a wait: serial of the stream that is waited for; of a head: offset of the part; in a file */
     synced_mem_stream handle;
     const char *stream_kind;
     const char *what; /* of an allocation: its origin */

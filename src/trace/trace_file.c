@@ -285,6 +285,11 @@ void sm_trace_file_write(const struct sm_trace_event *event)
                         (unsigned long long)event->bytes, directions[event->direction],
                         (unsigned long long)event->stream);
         break;
+    case SM_TRACE_FILE:
+        write_on_thread(event, event->direction == SM_H2D ? "read file" : "write file", "file", true,
+                        ",\"bytes\":%llu,\"file_offset\":%llu", (unsigned long long)event->bytes,
+                        (unsigned long long)event->after);
+        break;
     }
 }
 

@@ -255,6 +255,10 @@ synced_mem_stats stats_now(void)
     stats.oom_callbacks -= before_test.oom_callbacks;
     stats.oom_failures -= before_test.oom_failures;
     stats.prefetches -= before_test.prefetches;
+    stats.file_reads -= before_test.file_reads;
+    stats.file_read_bytes -= before_test.file_read_bytes;
+    stats.file_writes -= before_test.file_writes;
+    stats.file_write_bytes -= before_test.file_write_bytes;
     return stats;
 }
 

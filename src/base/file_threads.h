@@ -1,0 +1,41 @@
+/*
+ * The threads that read and write files. They are others than the copy threads, since a slow disk would otherwise hold
+ * up transfers. Those that write are others than those that read, for the same reason.
+ */
+#ifndef SM_FILE_THREADS_H
+#define SM_FILE_THREADS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum sm_file_threads { SM_FILE_READERS, SM_FILE_WRITERS, SM_FILE_KINDS };
+
+/* A task: work that any number of threads can do together. Who holds it keeps it alive. */
+struct sm_file_task {
+    void (*work)(struct sm_file_task *task); /* works until no chunk is left to take */
+    void (*wait)(struct sm_file_task *task); /* blocks until the work can begin; NULL: it can at once */
+    void (*free)(struct sm_file_task *task);
+    atomic_uint holders;
+    /* The queue uses the rest. */
+    struct sm_file_task *next;
+    struct sm_file_task **link; /* the link to this task; NULL: it is not queued */
+    bool ready;
+    bool watched; /* a thread has called wait() */
+};
+
+void sm_file_task_hold(struct sm_file_task *task);
+/* Removes a holder. The last one calls free(). */
+void sm_file_task_drop(struct sm_file_task *task);
+
+/* Starts threads of the kind until there are as many as wanted, or the system refuses one. Returns whether there are
+ * any. */
+bool sm_file_threads_start(enum sm_file_threads kind, unsigned wanted);
+/* Appends the task to the queue, which holds it. There must be threads. Does not wait for the task. */
+void sm_file_threads_add(enum sm_file_threads kind, struct sm_file_task *task);
+/* Removes the task from the queue, which drops it. For a task with no chunk left to take. Threads already in work() go
+ * on. No effect if the task is not queued. */
+void sm_file_threads_remove(enum sm_file_threads kind, struct sm_file_task *task);
+/* Ends all threads, once the queues are empty, and waits for them. */
+void sm_file_threads_end(void);
+
+#endif

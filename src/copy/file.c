@@ -1,0 +1,204 @@
+/* Open files. */
+#include "copy/file.h"
+
+#include "base/process.h"
+#include "base/status.h"
+#include "system/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct sm_lock files = SM_LOCK_INITIALIZER;
+
+void sm_files_lock(void)
+{
+    sm_lock(&files);
+}
+
+void sm_files_unlock(void)
+{
+    sm_unlock(&files);
+}
+
+/* ---- Opening ---- */
+
+static synced_mem_status check_facts(const struct sm_file_facts *facts, int descriptor)
+{
+    const char *const why = !facts->is_file  ? "is no file whose bytes have offsets: a pipe, a socket, a folder"
+                            : !facts->reads  ? "does not allow reads"
+                            : facts->appends ? "was opened with O_APPEND, which ignores offsets"
+                                             : NULL;
+    return why ? sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the descriptor %d %s", descriptor, why) : SYNCED_MEM_OK;
+}
+
+static synced_mem_status fail_to_open(int descriptor, int error)
+{
+    return sm_fail(SYNCED_MEM_ERR_FILE, "the file of descriptor %d can't be opened once more: %s", descriptor,
+                   strerror(error));
+}
+
+static synced_mem_status open_descriptors(struct synced_mem_file *file, int descriptor)
+{
+    int error = sm_file_reopen(descriptor, &file->facts, false, &file->descriptor);
+    if (error != 0)
+        return fail_to_open(descriptor, error);
+    if (file->facts.direct && file->facts.writes)
+        error = sm_file_reopen(descriptor, &file->facts, true, &file->cached);
+    if (error == 0)
+        return SYNCED_MEM_OK;
+    (void)sm_file_close(file->descriptor);
+    return fail_to_open(descriptor, error);
+}
+
+synced_mem_status sm_file_open(int descriptor, struct synced_mem_file **out)
+{
+    struct sm_file_facts facts;
+    const int error = sm_file_examine(descriptor, &facts);
+    if (error != 0)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the descriptor %d: %s", descriptor, strerror(error));
+    SM_TRY(check_facts(&facts, descriptor));
+    struct synced_mem_file *const file = calloc(1, sizeof *file);
+    if (!file)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a file");
+    atomic_init(&file->references, 1);
+    file->generation = sm_process_generation();
+    file->facts = facts;
+    file->cached = -1;
+    const synced_mem_status status = open_descriptors(file, descriptor);
+    if (status != SYNCED_MEM_OK) {
+        free(file);
+        return status;
+    }
+    *out = file;
+    return SYNCED_MEM_OK;
+}
+
+void sm_file_hold(struct synced_mem_file *file)
+{
+    atomic_fetch_add_explicit(&file->references, 1, memory_order_relaxed);
+}
+
+void sm_file_drop(struct synced_mem_file *file)
+{
+    if (atomic_fetch_sub_explicit(&file->references, 1, memory_order_acq_rel) > 1)
+        return;
+    (void)sm_file_close(file->descriptor);
+    if (file->cached >= 0)
+        (void)sm_file_close(file->cached);
+    free(file);
+}
+
+/* ---- Checks ---- */
+
+synced_mem_status sm_file_check_range(const struct synced_mem_file *file, uint64_t offset, uint64_t size)
+{
+    if (file->generation != sm_process_generation())
+        return sm_fail(SYNCED_MEM_ERR_FORKED, "the file was opened by the parent process: open it again");
+    if (offset > SM_LARGEST_FILE || size > SM_LARGEST_FILE - offset)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no file has %llu bytes at offset %llu",
+                       (unsigned long long)size, (unsigned long long)offset);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_file_check_end(struct synced_mem_file *file, uint64_t offset, uint64_t size)
+{
+    uint64_t end = 0;
+    sm_files_lock();
+    const bool changes = file->oldest != NULL;
+    sm_files_unlock();
+    if (!file->facts.has_end || changes)
+        return SYNCED_MEM_OK;
+    const int error = sm_file_size(file->descriptor, &end);
+    if (error != 0)
+        return sm_fail(SYNCED_MEM_ERR_FILE, "the size of the file can't be read: %s", strerror(error));
+    if (offset + size <= end)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FILE, "the file of %llu bytes does not have %llu bytes at offset %llu",
+                   (unsigned long long)end, (unsigned long long)size, (unsigned long long)offset);
+}
+
+/* ---- Writes ---- */
+
+static bool add_fence(struct sm_extent *extent, void *user)
+{
+    const struct sm_file_write *const write = (struct sm_file_write *)(void *)extent;
+    struct sm_waits *const waits = user;
+    (void)sm_waits_add(waits, write->by->fence);
+    return !waits->full;
+}
+
+synced_mem_status sm_file_find_writes(struct synced_mem_file *file, uint64_t offset, uint64_t size,
+                                      struct sm_waits *waits)
+{
+    const size_t before = waits->count;
+    sm_files_lock();
+    if (size > 0)
+        (void)sm_extents_visit(&file->writes, offset, offset + size, add_fence, waits);
+    sm_files_unlock();
+    return waits->count > before ? SM_AGAIN : SYNCED_MEM_OK;
+}
+
+/* Returns false if waits has no room for all. */
+static bool find_earlier_writes(const struct synced_mem_file *file, const struct sm_file_write *writes, size_t count,
+                                struct sm_waits *waits)
+{
+    bool all = true;
+    for (size_t i = 0; i < count && all; i++)
+        all = sm_extents_visit(&file->writes, writes[i].extent.begin, writes[i].extent.end, add_fence, waits);
+    return all;
+}
+
+bool sm_file_enter_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_write *writes,
+                          size_t count, struct sm_waits *waits)
+{
+    sm_files_lock();
+    const bool enters = find_earlier_writes(file, writes, count, waits);
+    for (size_t i = 0; i < count && enters; i++) {
+        writes[i].by = writing;
+        sm_extents_add(&file->writes, &writes[i].extent);
+    }
+    if (enters) {
+        writing->number = ++file->begun;
+        writing->older = file->newest;
+        *(file->newest ? &file->newest->newer : &file->oldest) = writing;
+        file->newest = writing;
+    }
+    sm_files_unlock();
+    return enters;
+}
+
+void sm_file_end_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_write *writes,
+                        size_t count, const struct sm_outcome *outcome)
+{
+    sm_files_lock();
+    for (size_t i = 0; i < count; i++)
+        sm_extents_remove(&file->writes, &writes[i].extent);
+    *(writing->older ? &writing->older->newer : &file->oldest) = writing->newer;
+    *(writing->newer ? &writing->newer->older : &file->newest) = writing->older;
+    if (file->failure.status == SYNCED_MEM_OK)
+        file->failure = *outcome;
+    sm_files_unlock();
+    sm_events_add(&file->ended);
+}
+
+static bool has_unended(const struct synced_mem_file *file, uint64_t last)
+{
+    return file->oldest && file->oldest->number <= last;
+}
+
+synced_mem_status sm_file_wait(struct synced_mem_file *file)
+{
+    SM_TRY(sm_file_check_range(file, 0, 0));
+    sm_files_lock();
+    const uint64_t last = file->begun;
+    while (has_unended(file, last)) {
+        const unsigned seen = sm_events_seen(&file->ended);
+        sm_files_unlock();
+        sm_events_wait(&file->ended, seen);
+        sm_files_lock();
+    }
+    const struct sm_outcome failure = file->failure;
+    file->failure.status = SYNCED_MEM_OK;
+    sm_files_unlock();
+    return sm_outcome_end(&failure);
+}

@@ -1,0 +1,517 @@
+/* Jobs that move bytes between files and memory. */
+#include "copy/file_job.h"
+
+#include "base/file_threads.h"
+#include "base/process.h"
+#include "base/side.h"
+#include "base/stats.h"
+#include "copy/file_chunk.h"
+#include "stream/stream.h"
+#include "system/process.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sixteen threads with chunks of 4 MiB fill a link of 55 GB/s from the system's cache; fewer do not, and smaller chunks
+ * take longer to queue. */
+enum { LEAST_THREADS = 4, MOST_THREADS = 16, CHUNK = 4194304, CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144 };
+/* Bytes between two parts in the file that are read with them, as that is faster than another read. */
+enum { LARGEST_GAP = 65536 };
+
+/* A place among the bytes of a job. */
+struct place {
+    size_t part;
+    size_t taken; /* bytes of it that are before the place */
+};
+
+struct sm_file_job {
+    struct sm_file_task task;
+    struct sm_host_work work;
+    bool writes;
+    unsigned generation;          /* the process whose threads work on it */
+    struct synced_mem_file *file; /* that is written, held; a part that is read holds its own */
+    struct sm_stream *internal;   /* of a read to a device; else NULL */
+    struct sm_fence *fence;
+    struct sm_fence on_host; /* the fence, of a job that is no read to a device */
+    struct sm_waits waits;   /* of a write: what has to be done before */
+    struct sm_events progress;
+    size_t chunk;
+    struct sm_mutex lock; /* guards the next members */
+    struct place next;    /* the first bytes that are left to take */
+    unsigned workers;     /* threads at work */
+    bool over;
+    synced_mem_status status;
+    struct sm_detail why;
+    struct sm_trace_who who; /* the first object of the job */
+    struct sm_file_writing writing;
+    struct sm_file_write *writes_of; /* of each part; NULL: the job reads */
+    /* Constant once it has begun: */
+    uint64_t bytes;
+    size_t count;
+    struct sm_file_part parts[];
+};
+
+static struct sm_file_job *get_job_of_task(struct sm_file_task *task)
+{
+    return (struct sm_file_job *)(void *)((char *)task - offsetof(struct sm_file_job, task));
+}
+
+static struct sm_file_job *get_job_of_work(struct sm_host_work *work)
+{
+    return (struct sm_file_job *)(void *)((char *)work - offsetof(struct sm_file_job, work));
+}
+
+static enum sm_file_threads get_kind(const struct sm_file_job *job)
+{
+    return job->writes ? SM_FILE_WRITERS : SM_FILE_READERS;
+}
+
+static void fail_job(struct sm_file_job *job, synced_mem_status status)
+{
+    sm_mutex_lock(&job->lock);
+    if (job->status == SYNCED_MEM_OK) {
+        job->status = status;
+        job->why = sm_detail_get();
+    }
+    sm_mutex_unlock(&job->lock);
+}
+
+static synced_mem_status get_job_status(struct sm_file_job *job)
+{
+    sm_mutex_lock(&job->lock);
+    const synced_mem_status status = job->status;
+    sm_mutex_unlock(&job->lock);
+    return status;
+}
+
+/* ---- Chunks ---- */
+
+static uint64_t get_end(const struct sm_file_part *part)
+{
+    return part->offset + part->size;
+}
+
+/* Adds the parts to the chunk that are read with its first one: they follow it in the file, perhaps with a small gap,
+ * and the chunk has room. Of the last one for a device the chunk may have a part only; the host would have to copy it.
+ * Returns where the next chunk begins. */
+static struct place extend_chunk(const struct sm_file_job *job, struct sm_file_chunk *chunk, size_t first)
+{
+    const uint64_t limit = chunk->begin + job->chunk;
+    size_t i = first + 1;
+    for (; i < job->count; i++, chunk->count++) {
+        const struct sm_file_part *const next = &job->parts[i];
+        if (next->file != chunk->file || next->offset < chunk->begin || next->offset > chunk->end + LARGEST_GAP ||
+            next->offset >= limit)
+            break;
+        if (get_end(next) > limit && (!job->internal || next->offset < chunk->end))
+            break;
+        if (get_end(next) > limit) {
+            chunk->count++;
+            chunk->end = limit;
+            return (struct place){.part = i, .taken = (size_t)(limit - next->offset)};
+        }
+        if (get_end(next) > chunk->end)
+            chunk->end = get_end(next);
+    }
+    return (struct place){.part = i};
+}
+
+/* Takes the next bytes for the thread. A part that is larger than a chunk is taken piece by piece. Returns false if no
+ * bytes are left, or the job has failed. */
+static bool take_chunk(struct sm_file_job *job, struct sm_file_chunk *chunk)
+{
+    sm_mutex_lock(&job->lock);
+    const bool any = job->status == SYNCED_MEM_OK && job->next.part < job->count;
+    if (any) {
+        const size_t first = job->next.part;
+        const struct sm_file_part *const part = &job->parts[first];
+        const size_t rest = part->size - job->next.taken;
+        *chunk = (struct sm_file_chunk){.internal = job->internal,
+                                        .file = part->file,
+                                        .begin = part->offset + job->next.taken,
+                                        .parts = part,
+                                        .count = 1,
+                                        .most = job->chunk,
+                                        .who = &job->who};
+        chunk->end = chunk->begin + (rest < job->chunk ? rest : job->chunk);
+        if (rest > job->chunk)
+            job->next.taken += job->chunk;
+        else if (job->writes || (!job->internal && job->next.taken > 0))
+            job->next = (struct place){.part = first + 1};
+        else
+            job->next = extend_chunk(job, chunk, first);
+    }
+    sm_mutex_unlock(&job->lock);
+    return any;
+}
+
+static bool has_taken_all(const struct sm_file_job *job)
+{
+    return job->next.part == job->count || job->status != SYNCED_MEM_OK;
+}
+
+/* ---- A thread's part ---- */
+
+/* Counts the thread as a worker. */
+static bool enter_job(struct sm_file_job *job)
+{
+    sm_mutex_lock(&job->lock);
+    const bool is_open = !job->over && (job->next.part < job->count || job->status != SYNCED_MEM_OK);
+    job->workers += is_open;
+    sm_mutex_unlock(&job->lock);
+    return is_open;
+}
+
+/* Returns how the device's part of a read has ended. Once all of its copies are queued, a stream can wait for it. */
+static void end_read_to_device(struct sm_file_job *job)
+{
+    const struct sm_stream *const internal = job->internal;
+    if (get_job_status(job) == SYNCED_MEM_OK && sm_fence_record_event(job->fence, internal->handle) == SYNCED_MEM_OK)
+        return;
+    const synced_mem_status status = sm_device_stream_sync(internal->device, internal->handle);
+    const bool stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
+    if (status != SYNCED_MEM_OK)
+        fail_job(job, status);
+    sm_fence_close(job->fence, get_job_status(job) == SYNCED_MEM_OK ? SM_FENCE_DONE : SM_FENCE_LOST, stray);
+}
+
+/* Ends a write, whose failure is the file's: the object is as before. */
+static void end_write(struct sm_file_job *job)
+{
+    const struct sm_outcome outcome = {.status = job->status, .detail = job->why};
+    sm_file_end_writes(job->file, &job->writing, job->writes_of, job->count, &outcome);
+    sm_fence_close(job->fence, SM_FENCE_DONE, false);
+}
+
+/* The last worker calls it. */
+static void end_job(struct sm_file_job *job)
+{
+    const bool failed = get_job_status(job) != SYNCED_MEM_OK;
+    if (job->writes)
+        end_write(job);
+    else if (job->internal)
+        end_read_to_device(job);
+    else
+        sm_fence_close(job->fence, failed ? SM_FENCE_LOST : SM_FENCE_DONE, false);
+    sm_events_add(&job->progress);
+    sm_file_threads_remove(get_kind(job), &job->task);
+    sm_fence_drop(job->fence);
+}
+
+static void leave_job(struct sm_file_job *job)
+{
+    sm_mutex_lock(&job->lock);
+    job->workers--;
+    const bool is_last = job->workers == 0 && !job->over && has_taken_all(job);
+    job->over = job->over || is_last;
+    sm_mutex_unlock(&job->lock);
+    if (is_last)
+        end_job(job);
+}
+
+static synced_mem_status move_chunk(const struct sm_file_job *job, const struct sm_file_chunk *chunk,
+                                    struct sm_file_buffer *buffer)
+{
+    return job->writes ? sm_file_chunk_write(chunk, buffer) : sm_file_chunk_read(chunk, buffer);
+}
+
+static void work_on_job(struct sm_file_job *job)
+{
+    struct sm_file_buffer buffers[2] = {{.bytes = 0}, {.bytes = 0}};
+    struct sm_file_chunk chunk;
+    if (!enter_job(job))
+        return;
+    for (unsigned turn = 0; take_chunk(job, &chunk); turn++) {
+        const synced_mem_status status = move_chunk(job, &chunk, &buffers[turn % 2]);
+        if (status != SYNCED_MEM_OK)
+            fail_job(job, status);
+    }
+    for (int i = 0; i < 2; i++) {
+        const synced_mem_status status = sm_file_buffer_end(&buffers[i]);
+        if (status != SYNCED_MEM_OK)
+            fail_job(job, status);
+    }
+    leave_job(job);
+}
+
+/* ---- Waiting ---- */
+
+static void run_task(struct sm_file_task *task)
+{
+    struct sm_file_job *const job = get_job_of_task(task);
+    if (job->internal)
+        sm_device_stay(job->internal->device);
+    work_on_job(job);
+}
+
+static void wait_for_earlier_work(struct sm_file_task *task)
+{
+    struct sm_file_job *const job = get_job_of_task(task);
+    bool ended;
+    const synced_mem_status status = sm_waits_wait(&job->waits, &ended);
+    if (status != SYNCED_MEM_OK)
+        fail_job(job, status);
+}
+
+static void free_task_job(struct sm_file_task *task)
+{
+    struct sm_file_job *const job = get_job_of_task(task);
+    sm_waits_end(&job->waits);
+    for (size_t i = 0; i < job->count && !job->writes; i++)
+        sm_file_drop(job->parts[i].file);
+    if (job->writes)
+        sm_file_drop(job->file);
+    free(job);
+}
+
+/* In a forked child nobody works on the parent's jobs, and nobody knows how far they have come. */
+static synced_mem_status give_up_as_child(const struct sm_file_job *job)
+{
+    if (sm_fence_state(job->fence) == SM_FENCE_QUEUEING)
+        sm_fence_close(job->fence, job->writes ? SM_FENCE_DONE : SM_FENCE_LOST, false);
+    return job->writes ? SYNCED_MEM_OK
+                       : sm_fail(SYNCED_MEM_ERR_FORKED, "the parent process was reading the contents from a file");
+}
+
+/* A thread that waits for a read takes part. A write could raise a signal. */
+static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_fence *fence)
+{
+    struct sm_file_job *const job = get_job_of_work(work);
+    if (job->generation != sm_process_generation())
+        return give_up_as_child(job);
+    if (!job->writes && sm_fence_state(fence) == SM_FENCE_QUEUEING)
+        work_on_job(job);
+    unsigned seen = sm_events_seen(&job->progress);
+    while (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
+        sm_events_wait(&job->progress, seen);
+        seen = sm_events_seen(&job->progress);
+    }
+    sm_mutex_lock(&job->lock);
+    const synced_mem_status status = sm_fence_state(fence) == SM_FENCE_LOST ? job->status : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        sm_detail_set(&job->why);
+    sm_mutex_unlock(&job->lock);
+    return status;
+}
+
+static void drop_work(struct sm_host_work *work)
+{
+    sm_file_task_drop(&get_job_of_work(work)->task);
+}
+
+/* ---- Making ---- */
+
+/* Threads that wait for a disk, or for earlier work, need no processor. */
+static synced_mem_status start_threads(enum sm_file_threads kind)
+{
+    const unsigned processors = sm_processors();
+    const unsigned least = processors < LEAST_THREADS ? LEAST_THREADS : processors;
+    if (sm_file_threads_start(kind, least < MOST_THREADS ? least : MOST_THREADS))
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FILE, "the system allows no thread to read or write files");
+}
+
+static synced_mem_status open_job_fence(struct sm_file_job *job)
+{
+    const uint64_t serial = sm_stream_new_serial();
+    sm_file_task_hold(&job->task);
+    if (!job->internal) {
+        sm_fence_begin_on_host(&job->on_host, serial, &job->work);
+        job->fence = &job->on_host;
+        return SYNCED_MEM_OK;
+    }
+    return sm_fence_open(job->internal->device, serial, &job->work, &job->fence);
+}
+
+static synced_mem_status make_job(size_t room, bool writes, struct sm_stream *internal, struct sm_file_job **out)
+{
+    SM_TRY(start_threads(writes ? SM_FILE_WRITERS : SM_FILE_READERS));
+    const size_t size = sizeof(struct sm_file_part) + (writes ? sizeof(struct sm_file_write) : 0);
+    struct sm_file_job *const job = calloc(1, sizeof *job + room * size);
+    if (!job)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a file's transfers");
+    job->task = (struct sm_file_task){.work = run_task, .free = free_task_job, .holders = 1};
+    job->work = (struct sm_host_work){.finish = finish_work, .drop = drop_work};
+    job->writes = writes;
+    job->generation = sm_process_generation();
+    job->internal = internal;
+    sm_trace_cause(&job->who);
+    job->writes_of = writes ? (struct sm_file_write *)(void *)(job->parts + room) : NULL;
+    const synced_mem_status status = open_job_fence(job);
+    if (status != SYNCED_MEM_OK)
+        free(job);
+    else
+        *out = job;
+    return status;
+}
+
+/* One chunk for every thread, but none larger than a buffer, nor so small that its system call takes longer than its
+ * bytes. */
+static size_t choose_chunk_size(uint64_t bytes)
+{
+    const uint64_t even = (bytes / MOST_THREADS + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
+    return even < SMALLEST_CHUNK ? SMALLEST_CHUNK : even < CHUNK ? (size_t)even : CHUNK;
+}
+
+static void begin_job(struct sm_file_job *job)
+{
+    job->chunk = choose_chunk_size(job->bytes);
+    job->task.wait = job->waits.count > 0 ? wait_for_earlier_work : NULL;
+    sm_file_threads_add(get_kind(job), &job->task);
+    sm_file_task_drop(&job->task);
+}
+
+/* Counts the transfer for the calling thread's object, in a trace. */
+static void count_for_object(enum sm_direction direction, size_t size)
+{
+    struct sm_trace_who who;
+    sm_trace_staged_begun(direction, size, &who);
+}
+
+/* ---- Reads ---- */
+
+synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_mem_file *file, uint64_t offset,
+                                    struct sm_copy *to, size_t size)
+{
+    if (!reads->job)
+        SM_TRY(make_job(reads->room, false, reads->internal, &reads->job));
+    struct sm_file_job *const job = reads->job;
+    struct sm_file_part *const part = &job->parts[job->count++];
+    assert(job->count <= reads->room && size > 0);
+    sm_file_hold(file);
+    *part = (struct sm_file_part){.file = file, .offset = offset, .memory = sm_copy_data(to), .size = size};
+    job->bytes += size;
+    sm_inflight_written(to, sm_fence_hold(job->fence));
+    to->arriving = true;
+    to->arrivals++;
+    if (job->internal) {
+        sm_count_up(SM_COUNT_h2d_transfers, 1);
+        sm_count_up(SM_COUNT_h2d_bytes, size);
+        count_for_object(SM_H2D, size);
+    }
+    return SYNCED_MEM_OK;
+}
+
+static int compare_parts(const void *a, const void *b)
+{
+    const struct sm_file_part *const first = a;
+    const struct sm_file_part *const second = b;
+    if (first->file != second->file)
+        return (uintptr_t)first->file < (uintptr_t)second->file ? -1 : 1;
+    return (first->offset > second->offset) - (first->offset < second->offset);
+}
+
+/* Makes one part of those that follow one another in the file and in memory, as the pieces of a root do. */
+static void join_parts(struct sm_file_job *job)
+{
+    size_t count = 1;
+    for (size_t i = 1; i < job->count; i++) {
+        struct sm_file_part *const last = &job->parts[count - 1];
+        const struct sm_file_part *const next = &job->parts[i];
+        const bool follows =
+            next->file == last->file && next->offset == get_end(last) && next->memory == last->memory + last->size;
+        if (follows) {
+            last->size += next->size;
+            sm_file_drop(next->file);
+        } else {
+            job->parts[count++] = *next;
+        }
+    }
+    job->count = count;
+}
+
+void sm_file_reads_begin(struct sm_file_reads *reads)
+{
+    struct sm_file_job *const job = reads->job;
+    if (!job)
+        return;
+    if (job->count > 1) {
+        qsort(job->parts, job->count, sizeof *job->parts, compare_parts);
+        join_parts(job);
+    }
+    reads->job = NULL;
+    begin_job(job);
+}
+
+/* ---- Writes ---- */
+
+/* Without memory for another wait the thread waits at once. */
+static void wait_if_full(struct sm_file_job *job)
+{
+    bool ended;
+    if (!job->waits.full)
+        return;
+    const synced_mem_status status = sm_waits_wait(&job->waits, &ended);
+    if (status != SYNCED_MEM_OK)
+        fail_job(job, status);
+    sm_waits_end(&job->waits);
+}
+
+synced_mem_status sm_file_writes_make(struct sm_file_writes *writes)
+{
+    writes->reserved = sm_inflight_reserve_many(writes->room);
+    size_t uses = 0;
+    for (const struct sm_use *use = writes->reserved; use; use = use->next)
+        uses++;
+    synced_mem_status status =
+        uses == writes->room
+            ? SYNCED_MEM_OK
+            : sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu writes", writes->room);
+    if (status == SYNCED_MEM_OK)
+        status = make_job(writes->room, true, NULL, &writes->job);
+    if (status == SYNCED_MEM_OK) {
+        writes->job->file = writes->file;
+        sm_file_hold(writes->file);
+    } else {
+        sm_inflight_unreserve_many(writes->reserved);
+        writes->reserved = NULL;
+    }
+    return status;
+}
+
+void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_source *source, uint64_t offset)
+{
+    struct sm_file_job *const job = writes->job;
+    struct sm_file_part *const part = &job->parts[job->count];
+    struct sm_use *const use = writes->reserved;
+    struct sm_use *earlier = NULL;
+    assert(job->count < writes->room && source->size > 0);
+    writes->reserved = use->next;
+    use->next = NULL;
+    *part = (struct sm_file_part){.file = writes->file,
+                                  .offset = offset,
+                                  .memory = sm_copy_data(source->copy),
+                                  .size = source->size,
+                                  .internal = source->internal};
+    job->writes_of[job->count++].extent = (struct sm_extent){.begin = offset, .end = offset + source->size};
+    job->bytes += source->size;
+    wait_if_full(job);
+    (void)sm_waits_add(&job->waits, source->after);
+    sm_inflight_read(source->copy, use, sm_fence_hold(job->fence), &earlier);
+    sm_uses_free(earlier);
+    if (source->internal) {
+        sm_count_up(SM_COUNT_d2h_transfers, 1);
+        sm_count_up(SM_COUNT_d2h_bytes, source->size);
+        count_for_object(SM_D2H, source->size);
+    }
+}
+
+void sm_file_writes_begin(struct sm_file_writes *writes)
+{
+    struct sm_file_job *const job = writes->job;
+    sm_inflight_unreserve_many(writes->reserved);
+    writes->reserved = NULL;
+    writes->job = NULL;
+    job->writing.fence = job->fence;
+    wait_if_full(job);
+    while (!sm_file_enter_writes(job->file, &job->writing, job->writes_of, job->count, &job->waits))
+        wait_if_full(job);
+    begin_job(job);
+}
+
+void sm_file_jobs_shutdown(void)
+{
+    sm_file_threads_end();
+}

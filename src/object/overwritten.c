@@ -1,0 +1,59 @@
+/* Checks of a write against the objects in its file. */
+#include "object/overwritten.h"
+
+#include "object/backing.h"
+#include "object/piece.h"
+#include "object/span.h"
+
+#include <stdlib.h>
+
+struct check {
+    struct synced_mem *const *roots;
+    size_t count;
+    uint64_t begin;
+    uint64_t end;
+};
+
+static int compare_roots(const void *a, const void *b)
+{
+    const uintptr_t first = (uintptr_t) * (const struct synced_mem *const *)a;
+    const uintptr_t second = (uintptr_t) * (const struct synced_mem *const *)b;
+    return (first > second) - (first < second);
+}
+
+/* Returns whether one of the root's records has this backing and bytes in the range. */
+static bool has_records_in(struct synced_mem *root, const struct sm_backing *backing, const struct check *check)
+{
+    const uint64_t from = check->begin > backing->extent.begin ? check->begin : backing->extent.begin;
+    const uint64_t to = check->end < backing->extent.end ? check->end : backing->extent.end;
+    const size_t end = (size_t)(to - backing->origin);
+    struct sm_record *each =
+        sm_is_divided(root) ? &sm_find_piece(root, (size_t)(from - backing->origin))->record : sm_own_record(root);
+    for (; each; each = sm_next_before(each, end))
+        if (sm_is_in_file(each) && sm_backing_of(each) == backing)
+            return true;
+    return false;
+}
+
+static bool is_free(struct sm_extent *extent, void *user)
+{
+    const struct sm_backing *const backing = (const struct sm_backing *)(const void *)extent;
+    const struct check *const check = user;
+    struct synced_mem *const *const own =
+        bsearch(&backing->root, check->roots, check->count, sizeof *check->roots, compare_roots);
+    return own && !has_records_in(*own, backing, check);
+}
+
+synced_mem_status sm_check_overwritten(struct synced_mem_file *file, uint64_t offset, size_t size,
+                                       struct synced_mem *const *roots, size_t count)
+{
+    struct check check = {.roots = roots, .count = count, .begin = offset, .end = offset + size};
+    sm_files_lock();
+    const bool allowed = sm_extents_visit(&file->backings, check.begin, check.end, is_free, &check);
+    sm_files_unlock();
+    if (allowed)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                   "an object has its contents in the file's bytes %llu to %llu: change, clear or release it first",
+                   (unsigned long long)check.begin, (unsigned long long)check.end);
+}

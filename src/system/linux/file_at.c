@@ -1,0 +1,55 @@
+/* What Linux knows of open files. */
+#include "system/file_at.h"
+
+#include "system/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Serves every file system where the kernel does not know the alignment. */
+enum { USUAL_ALIGNMENT = 4096 };
+
+static size_t find_alignment(int file)
+{
+#ifdef STATX_DIOALIGN
+    struct statx facts;
+    if (statx(file, "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) == 0 && (facts.stx_mask & STATX_DIOALIGN) &&
+        facts.stx_dio_offset_align > 0)
+        return facts.stx_dio_offset_align > facts.stx_dio_mem_align ? facts.stx_dio_offset_align
+                                                                    : facts.stx_dio_mem_align;
+#else
+    (void)file;
+#endif
+    return USUAL_ALIGNMENT;
+}
+
+int sm_file_examine(int file, struct sm_file_facts *facts)
+{
+    struct stat status;
+    const int flags = fcntl(file, F_GETFL);
+    if (flags < 0 || fstat(file, &status) != 0)
+        return errno;
+    const int access = flags & O_ACCMODE;
+    *facts = (struct sm_file_facts){.is_file = S_ISREG(status.st_mode) || S_ISBLK(status.st_mode),
+                                    .reads = (access == O_RDONLY || access == O_RDWR) && !(flags & O_PATH),
+                                    .writes = (access == O_WRONLY || access == O_RDWR) && !(flags & O_PATH),
+                                    .appends = (flags & O_APPEND) != 0,
+                                    .direct = (flags & O_DIRECT) != 0,
+                                    .has_end = S_ISREG(status.st_mode)};
+    facts->alignment = facts->direct ? find_alignment(file) : 1;
+    return 0;
+}
+
+int sm_file_reopen(int file, const struct sm_file_facts *facts, bool cached, int *out)
+{
+    char path[64];
+    const int access = facts->reads && facts->writes ? O_RDWR : facts->writes ? O_WRONLY : O_RDONLY;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    *out = open(path, access | O_CLOEXEC | (facts->direct && !cached ? O_DIRECT : 0));
+    if (*out >= 0)
+        return sm_file_move_up(out);
+    return cached ? errno : sm_file_copy_up(file, out);
+}
