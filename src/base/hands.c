@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-/* More than there are threads on any system. */
+/* One pass, counted above the threads with full hands: more than there are threads on any system. */
 #define PASS ((uint64_t)1 << 24)
 
 /* A thread that empties its hands then reads whether any thread waits. A waiting thread announces itself and then reads

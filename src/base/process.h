@@ -45,7 +45,7 @@ void sm_unlock(struct sm_lock *lock);
 /* Adds a lock to the list that a fork takes, at its first use. */
 void sm_lock_register(struct sm_lock *lock);
 
-/* Take and release a lock that is held for a few instructions, during which the thread calls nothing. So nobody needs
+/* Take and release a lock that is held for a few instructions, during which the thread takes no other. So nobody needs
  * to know that it holds a lock, and that is not recorded. */
 static inline void sm_lock_briefly(struct sm_lock *lock)
 {
@@ -69,11 +69,12 @@ extern struct sm_process {
     atomic_bool lost_gpu;
 } sm_process;
 
-/* The calling thread. Only the next functions use it. */
+/* The calling thread. The next functions and process.c use it. */
 extern _Thread_local struct sm_inside {
     unsigned depth; /* how often it is inside */
     bool counted;   /* it was counted when it entered */
 } sm_inside;
+
 /* The parts of sm_process_enter() and sm_process_leave() for a process that uses no GPU: count the thread in, and
  * out. */
 void sm_process_pass_gate(void);

@@ -22,19 +22,21 @@ struct shard {
     alignas(SM_APART) struct sm_lock lock; /* guards the members below; any thread may read the atomic one */
     struct sm_copy *oldest;
     struct sm_copy *newest;
-    _Atomic uint64_t oldest_at; /* kept_at of the oldest; NEVER: the shard is empty */
+    _Atomic uint64_t oldest_at; /* kept_at of the oldest; NO_AGE: the shard is empty */
     struct sm_copy *bins[SIZES];
 };
-static const uint64_t NEVER = 0; /* the first copy is kept at 1 */
+static const uint64_t NO_AGE = 0; /* the first copy is kept at 1 */
 
 /* A forked child never takes a lock of a shard: it uses no device memory, and retires none of its parent's. */
 static struct cache {
     struct shard shards[SM_SHARDS];
-    /* Each call changes the members below: one cache line. */
+    /* The members below are of all shards together. Each call changes most of them: one cache line. */
     alignas(SM_APART) _Atomic uint64_t kept; /* counts all copies that were ever kept */
     atomic_size_t bytes;
     atomic_uint count;
-    atomic_uint next;   /* the shard that the next search of a stream without memory begins with */
+    atomic_uint next; /* the shard that the next search through all shards begins with */
+    /* Of the thread that enforces the limit. It is tried and never awaited, with a shard locked. So forks find it free. */
+    struct sm_mutex enforcing;
     atomic_size_t less; /* the default limit less this is the limit */
 } devices[SM_MAX_DEVICES];
 
@@ -45,10 +47,14 @@ static const struct sm_stream *get_last_stream(const struct sm_copy *copy)
 
 /* Streams have consecutive numbers, so up to SM_SHARDS streams that became known one after another share no shard. A
  * stream's number stays the same while a copy refers to its struct. */
+static bool is_named(const struct sm_stream *stream)
+{
+    return stream && stream->kind != SM_STREAM_ANY && stream->kind != SM_STREAM_INTERNAL;
+}
+
 static struct shard *find_shard(struct cache *on, const struct sm_stream *stream)
 {
-    const bool is_named = stream && stream->kind != SM_STREAM_ANY && stream->kind != SM_STREAM_INTERNAL;
-    return &on->shards[is_named ? stream->number % SM_SHARDS : sm_shard()];
+    return &on->shards[is_named(stream) ? stream->number % SM_SHARDS : sm_shard()];
 }
 
 /* ---- With the shard locked ---- */
@@ -60,7 +66,7 @@ static struct sm_copy **find_bin(struct shard *shard, size_t bytes)
 
 static void note_oldest(struct shard *shard)
 {
-    atomic_store_explicit(&shard->oldest_at, shard->oldest ? shard->oldest->kept_at : NEVER, memory_order_relaxed);
+    atomic_store_explicit(&shard->oldest_at, shard->oldest ? shard->oldest->kept_at : NO_AGE, memory_order_relaxed);
 }
 
 /* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */
@@ -87,7 +93,7 @@ static void insert_copy(struct cache *on, struct shard *shard, struct sm_copy *c
     *bin = copy;
     insert_copy_by_age(shard, copy);
     atomic_fetch_add_explicit(&on->count, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&on->bytes, copy->bytes, memory_order_relaxed);
+    atomic_fetch_add(&on->bytes, copy->bytes);
     sm_gpu_cached(copy->device, copy->bytes);
     sm_count_up(SM_COUNT_gpu_spare_bytes, copy->bytes);
 }
@@ -124,7 +130,7 @@ static struct sm_copy *take_oldest_of_shard(struct cache *on, struct shard *shar
 
 static bool is_empty(const struct shard *shard)
 {
-    return atomic_load_explicit(&shard->oldest_at, memory_order_relaxed) == NEVER;
+    return atomic_load_explicit(&shard->oldest_at, memory_order_relaxed) == NO_AGE;
 }
 
 /* Returns the shard with the oldest copy; NULL: all are empty. Another thread may change it at any time. */
@@ -134,7 +140,7 @@ static struct shard *find_shard_of_oldest(struct cache *on)
     uint64_t least = UINT64_MAX;
     for (struct shard *each = on->shards; each < on->shards + SM_SHARDS; each++) {
         const uint64_t at = atomic_load_explicit(&each->oldest_at, memory_order_relaxed);
-        if (at != NEVER && at < least) {
+        if (at != NO_AGE && at < least) {
             found = each;
             least = at;
         }
@@ -144,7 +150,7 @@ static struct shard *find_shard_of_oldest(struct cache *on)
 
 static size_t get_cache_limit(const struct cache *on)
 {
-    return DEFAULT_LIMIT - atomic_load_explicit(&on->less, memory_order_relaxed);
+    return DEFAULT_LIMIT - atomic_load(&on->less);
 }
 
 static void prepend_copy(struct sm_copy **list, struct sm_copy *copy)
@@ -153,16 +159,28 @@ static void prepend_copy(struct sm_copy **list, struct sm_copy *copy)
     *list = copy;
 }
 
+/* Takes the oldest copy of a shard if the cache is still beyond its limit. Threads that keep copies at once would
+ * otherwise each take one for the same excess. */
+static struct sm_copy *take_excess(struct cache *on, struct shard *shard)
+{
+    struct sm_copy *copy = NULL;
+    sm_lock(&shard->lock);
+    if (shard->oldest && sm_mutex_try(&on->enforcing)) {
+        if (atomic_load(&on->count) > MOST || atomic_load(&on->bytes) > get_cache_limit(on))
+            copy = take_oldest_of_shard(on, shard);
+        sm_mutex_unlock(&on->enforcing);
+    }
+    sm_unlock(&shard->lock);
+    return copy;
+}
+
 /* Removes the oldest copies until the limit is kept. */
 static void enforce_cache_limit(struct cache *on, struct sm_copy **gone)
 {
     struct shard *shard;
-    while ((atomic_load_explicit(&on->count, memory_order_relaxed) > MOST ||
-            atomic_load_explicit(&on->bytes, memory_order_relaxed) > get_cache_limit(on)) &&
+    while ((atomic_load(&on->count) > MOST || atomic_load(&on->bytes) > get_cache_limit(on)) &&
            (shard = find_shard_of_oldest(on)) != NULL) {
-        sm_lock(&shard->lock);
-        struct sm_copy *const copy = take_oldest_of_shard(on, shard);
-        sm_unlock(&shard->lock);
+        struct sm_copy *const copy = take_excess(on, shard);
         if (copy)
             prepend_copy(gone, copy);
     }
@@ -181,13 +199,9 @@ static struct sm_copy *take_first_of_shard(struct cache *on, struct shard *shard
     return copy;
 }
 
-/* Takes a copy of any stream. The shards take turns. Otherwise memory that is in use for long would hide the rest. */
-static struct sm_copy *take_any_copy(struct cache *on, size_t bytes)
+static struct sm_copy *take_from(struct cache *on, unsigned first, size_t bytes)
 {
     struct sm_copy *copy = NULL;
-    if (atomic_load_explicit(&on->count, memory_order_relaxed) == 0)
-        return NULL;
-    const unsigned first = atomic_fetch_add_explicit(&on->next, 1, memory_order_relaxed);
     for (unsigned i = 0; i < SM_SHARDS && !copy; i++) {
         struct shard *const shard = &on->shards[(first + i) % SM_SHARDS];
         if (!is_empty(shard))
@@ -196,8 +210,16 @@ static struct sm_copy *take_any_copy(struct cache *on, size_t bytes)
     return copy;
 }
 
+/* Takes a copy of any stream. The shards take turns. Otherwise memory that is in use for long would hide the rest. */
+static struct sm_copy *take_any_copy(struct cache *on, size_t bytes)
+{
+    if (atomic_load_explicit(&on->count, memory_order_relaxed) == 0)
+        return NULL;
+    return take_from(on, atomic_fetch_add_explicit(&on->next, 1, memory_order_relaxed), bytes);
+}
+
 /* Takes the stream's own copy that was retired last, else one of any stream. */
-static struct sm_copy *take_copy_of_size(struct cache *on, const struct sm_stream *stream, size_t bytes)
+static struct sm_copy *take_for_stream(struct cache *on, const struct sm_stream *stream, size_t bytes)
 {
     struct shard *const shard = find_shard(on, stream);
     struct sm_copy *copy = NULL;
@@ -270,7 +292,9 @@ struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t byte
     struct sm_copy *copy = NULL;
     *gone = NULL;
     for (unsigned tries = 0; tries < TRIES; tries++) {
-        copy = take_copy_of_size(on, stream, bytes);
+        copy = is_named(stream) ? take_for_stream(on, stream, bytes)
+               : tries == 0     ? take_from(on, sm_shard(), bytes)
+                                : take_any_copy(on, bytes);
         if (!copy || is_copy_usable(copy, stream))
             break;
         prepend_copy(&unusable, copy);
@@ -288,6 +312,8 @@ struct sm_copy *sm_device_cache_take_all(int device)
 {
     struct cache *const on = &devices[device];
     struct sm_copy *all = NULL;
+    if (atomic_load(&on->kept) == 0)
+        return NULL;
     for (struct shard *each = on->shards; each < on->shards + SM_SHARDS; each++) {
         sm_lock(&each->lock);
         struct sm_copy *copy;
@@ -300,13 +326,12 @@ struct sm_copy *sm_device_cache_take_all(int device)
 
 size_t sm_device_cache_bytes(int device)
 {
-    return atomic_load_explicit(&devices[device].bytes, memory_order_relaxed);
+    return atomic_load(&devices[device].bytes);
 }
 
 void sm_device_cache_set_limit(int device, size_t bytes)
 {
-    atomic_store_explicit(&devices[device].less, bytes < DEFAULT_LIMIT ? DEFAULT_LIMIT - bytes : 0,
-                          memory_order_relaxed);
+    atomic_store(&devices[device].less, bytes < DEFAULT_LIMIT ? DEFAULT_LIMIT - bytes : 0);
 }
 
 void sm_device_cache_reset(void)

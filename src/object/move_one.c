@@ -1,7 +1,7 @@
 /*
  * A push or pull of one object, where the stream can do all of it at once: the call that programs make most. It does
  * what push_pull.c does for such an object, but has no list of objects, records, transfers or waits. So it reads and
- * writes little memory, and runs little code, which the runtime has mostly driven out of the caches by the next call.
+ * writes little memory and runs little code: between two calls the runtime drives most of both out of the caches.
  */
 #include "object/move_one.h"
 
@@ -20,6 +20,12 @@ static bool has_wait(const struct sm_copy *to, const struct sm_copy *from, enum 
            sm_inflight_queueing(to, true);
 }
 
+/* Returns whether several uses of the copy may be open, which one event can end. The call on many shares such events. */
+static bool has_several_uses(const struct sm_copy *copy)
+{
+    return copy->reads && (copy->reads->next || copy->writer);
+}
+
 /* Returns whether the record's contents move to the side at once, between page-locked memory of the library's own and
  * the device. */
 static bool is_direct(const struct sm_record *record, enum sm_side side)
@@ -28,7 +34,8 @@ static bool is_direct(const struct sm_record *record, enum sm_side side)
     const struct sm_copy *const to = sm_slot_of(record, side);
     const struct sm_copy *const from = sm_slot_of(record, sm_other(side));
     return sm_head(record) == sm_bit(sm_other(side)) && host->pinned && !sm_copy_is_of_user(host) &&
-           sm_has_memory_to_write(record, side) && !sm_inflight_lost(from) && !has_wait(to, from, side);
+           sm_has_memory_to_write(record, side) && !sm_inflight_lost(from) && !has_several_uses(to) &&
+           !has_wait(to, from, side);
 }
 
 static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_side side, synced_mem_stream handle,

@@ -4,9 +4,9 @@
 
 #include "object/object.h"
 
-/* Pushes or pulls the object, and stores the status, if its contents move between two copies of the library's own, and
- * the host has to wait for nothing. Returns false if not: then it has changed nothing. The object is not NULL, and its
- * gate is passed. */
+/* Pushes or pulls the object, and stores the status, if its host copy is page-locked and not of the caller's, both
+ * copies exist, and the host has to wait for nothing. Returns false if not: then it has changed nothing. The object is
+ * not NULL, and sm_gate_begin() has let the call pass. */
 bool sm_move_one(struct synced_mem *mem, enum sm_side side, synced_mem_stream handle, synced_mem_status *status);
 
 #endif

@@ -3,6 +3,10 @@
 
 #include "stream/stream.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { SIZE = 70000, MANY = 300 };
@@ -256,6 +260,109 @@ START_TEST(streams_share_no_shard)
             close_stream(streams[device][i]);
     }
     gpu_make_current(0);
+}
+END_TEST
+
+/* ---- Threads ---- */
+
+enum { THREADS = 5, TURNS = 50, TRIALS = 400 };
+
+static struct {
+    pthread_barrier_t barrier;
+    void *memory[THREADS];
+    synced_mem *last;
+    atomic_uint came;
+    int others; /* how often a thread got another one's memory */
+} threads;
+
+/* Each thread in its turn takes memory. Then each in its turn releases its own. */
+static void *take_turns(void *number)
+{
+    const int own = (int)(intptr_t)number;
+    for (int i = 0; i < TURNS; i++) {
+        synced_mem *mem = NULL;
+        for (int turn = 0; turn < THREADS; turn++) {
+            if (turn == own) {
+                mem = make(SIZE);
+                void *const data = synced_mem_overwrite_gpu_data(mem);
+                threads.others += i > 0 && data != threads.memory[own];
+                threads.memory[own] = data;
+            }
+            (void)pthread_barrier_wait(&threads.barrier);
+        }
+        for (int turn = 0; turn < THREADS; turn++) {
+            if (turn == own) {
+                SOUND(synced_mem_release(mem) == SYNCED_MEM_OK);
+                gpu_sync_device(0);
+            }
+            (void)pthread_barrier_wait(&threads.barrier);
+        }
+    }
+    return NULL;
+}
+
+/* A thread that names no stream gets the memory back that it released, whatever other threads have released since. */
+START_TEST(of_the_same_thread)
+{
+    pthread_t all[THREADS];
+    ck_assert_int_eq(pthread_barrier_init(&threads.barrier, NULL, THREADS), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&all[i], NULL, take_turns, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(all[i], NULL), 0);
+    ck_assert_int_eq(threads.others, 0);
+    ck_assert_int_eq(unsound, 0);
+    ck_assert_int_eq(pthread_barrier_destroy(&threads.barrier), 0);
+}
+END_TEST
+
+/* Returns in both threads at once. A barrier wakes them one after the other. */
+static void meet(void)
+{
+    const unsigned came = atomic_fetch_add(&threads.came, 1);
+    while (atomic_load(&threads.came) / 2 == came / 2)
+        (void)sched_yield();
+}
+
+static void *release_often(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < TRIALS; i++) {
+        (void)pthread_barrier_wait(&threads.barrier);
+        meet();
+        SOUND(synced_mem_release(threads.last) == SYNCED_MEM_OK);
+        (void)pthread_barrier_wait(&threads.barrier);
+    }
+    return NULL;
+}
+
+/* Two threads exceed the limit at once. Only what is in excess leaves. */
+START_TEST(the_limit_by_threads)
+{
+    pthread_t other;
+    synced_mem_stream streams[4];
+    synced_mem *mems[4];
+    for (int i = 0; i < 4; i++)
+        streams[i] = open_stream(NON_BLOCKING);
+    ck_assert_int_eq(pthread_barrier_init(&threads.barrier, NULL, 2), 0);
+    ck_assert_int_eq(pthread_create(&other, NULL, release_often, NULL), 0);
+    OK(synced_mem_gpu_pool_set_spare_limit(0, 2 * (size_t)SIZE));
+    for (int i = 0; i < TRIALS; i++) {
+        for (int j = 0; j < 4; j++)
+            mems[j] = make_written_on(streams[j], SIZE, 1);
+        OK(synced_mem_release(mems[0]));
+        OK(synced_mem_release(mems[1]));
+        threads.last = mems[2];
+        (void)pthread_barrier_wait(&threads.barrier);
+        meet();
+        OK(synced_mem_release(mems[3]));
+        (void)pthread_barrier_wait(&threads.barrier);
+        ck_assert_uint_eq(stats_now().gpu_spare_bytes, 2 * SIZE);
+    }
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    ck_assert_int_eq(unsound, 0);
+    ck_assert_int_eq(pthread_barrier_destroy(&threads.barrier), 0);
+    CLOSE_EACH(streams[0], streams[1], streams[2], streams[3]);
 }
 END_TEST
 
@@ -516,7 +623,8 @@ Suite *suite(void)
     Suite *const of = suite_create("device_cache");
     TCase *tests = add_case(of, "spare");
     add_tests(tests, streams_share_no_shard, limits);
-    add_gpu_tests(tests, beside_a_busy_stream, without_a_stream, by_size, trimmed, of_a_parent);
+    add_gpu_tests(tests, beside_a_busy_stream, without_a_stream, by_size, trimmed, of_a_parent, of_the_same_thread,
+                  the_limit_by_threads);
     add_gpu_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
     add_gpu_loop_test(tests, on_another_stream, 0, 2);
     add_gpu_loop_test(tests, streams_that_go, 0, 2);

@@ -160,6 +160,37 @@ START_TEST(many_readers)
 }
 END_TEST
 
+static synced_mem_stats push_behind_two_uses(synced_mem_stream stream, bool listed)
+{
+    synced_mem *mem = make_at_gpu(SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, NULL));
+    ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(mem));
+    const synced_mem_stats before = stats_now();
+    if (listed)
+        OK(synced_mem_async_gpu_push_n(&mem, 1, stream));
+    else
+        OK(synced_mem_async_gpu_push(mem, stream));
+    synced_mem_stats counted = stats_now();
+    counted.event_records -= before.event_records;
+    counted.stream_waits -= before.stream_waits;
+    OK(synced_mem_release(mem));
+    return counted;
+}
+
+/* One event on the legacy stream ends a use on that stream and one without a stream, in either call. */
+START_TEST(two_uses_with_one_end)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    const synced_mem_stats listed = push_behind_two_uses(stream, true);
+    const synced_mem_stats alone = push_behind_two_uses(stream, false);
+    ck_assert_uint_eq(alone.event_records, listed.event_records);
+    ck_assert_uint_eq(alone.stream_waits, listed.stream_waits);
+    close_stream(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("push");
@@ -169,6 +200,6 @@ Suite *suite(void)
     add_gpu_loop_test(pushing, push_again, 0, STREAM_KINDS);
     add_gpu_loop_test(pushing, push_on_a_second_stream, 0, STREAM_KINDS);
     TCase *const going = add_case(made, "going");
-    add_gpu_tests(going, push_then_destroy_stream, memory_used_again_too_early, many_readers);
+    add_gpu_tests(going, push_then_destroy_stream, memory_used_again_too_early, many_readers, two_uses_with_one_end);
     return made;
 }
