@@ -5,6 +5,14 @@
 static bool shrinks; /* the object shrinks before the next export retains it */
 static char few[64];
 
+/* The library's records of exports come from malloc(). */
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return is_calloc_to_fail() ? NULL : __real_malloc(size);
+}
+
 synced_mem_status __real_sm_retain(struct synced_mem *mem);
 synced_mem_status __wrap_sm_retain(struct synced_mem *mem);
 synced_mem_status __wrap_sm_retain(struct synced_mem *mem)

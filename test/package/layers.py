@@ -37,7 +37,9 @@ class Tree:
             yield f"{user} {how}, and {self.layers[self.layer(used)]} is above {self.layers[self.layer(user)]}"
 
     def files(self):
-        return sorted(str(path.relative_to(self.src)) for path in self.src.rglob("*.[ch]"))
+        """Returns the library's files. The package for Python is none of them: it uses the public headers alone."""
+        files = (path.relative_to(self.src) for path in self.src.rglob("*.[ch]"))
+        return sorted(str(file) for file in files if file.parts[0] != "python")
 
     def includes(self):
         for user in self.files():

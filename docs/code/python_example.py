@@ -1,0 +1,117 @@
+"""The package synced_mem: the program of docs/guide/python.md. It needs NumPy."""
+import os
+import tempfile
+
+import numpy
+import synced_mem
+
+have_gpu = synced_mem.device_count() > 0
+
+
+def start():
+    # [start]
+    mem = synced_mem.Memory((3, 4), "float32", name="weights")
+    array = numpy.asarray(mem.cpu("mutable"))  # the host copy, without a copy of its bytes
+    array[:] = 1
+    assert mem.head == "AT_CPU"
+    print(numpy.asarray(mem.cpu()).sum())
+    # [end]
+
+
+def stale():
+    # [stale]
+    mem = synced_mem.Memory(4, "float32")
+    old = numpy.asarray(mem.cpu())
+    mem.gpu("mutable")  # conflicts with the access to the host copy
+    assert mem.head == "AT_GPU" and old.shape == (4,)  # old has its memory, but no longer the contents
+    new = numpy.asarray(mem.cpu())  # moved back
+    # [end]
+    return new
+
+
+def exports():
+    # [exports]
+    mem = synced_mem.Memory((4, 4), "int32")
+    array = numpy.asarray(mem.cpu("mutable"))
+    try:
+        mem.resize((8, 4))
+    except BufferError as error:
+        print(error)  # "1 exports of the memory exist: ..."
+    del array
+    mem.resize((8, 4))
+
+    array = numpy.asarray(mem)  # the host copy to write, as the object was made without side= and mode=
+    del mem
+    array[0, 0] = 5  # the array keeps the object
+    # [end]
+
+
+def types():
+    # [types]
+    mem = synced_mem.Memory((2, 3), "bfloat16")
+    bits = numpy.asarray(mem.cpu("mutable").view("uint16"))  # buffers have no such type, so take its bits
+    bits[:] = 0x3f80  # 1.0
+    # [end]
+
+
+def parts():
+    # [parts]
+    mem = synced_mem.Memory((10, 4), "float32")
+    numpy.asarray(mem[2:4].cpu("overwrite"))[:] = 7  # a view: its bytes alone are accessed
+    assert mem[2].shape == (4,) and mem.reshape((4, -1)).shape == (4, 10)
+    assert numpy.asarray(mem.cpu()).sum() == 56
+    # [end]
+
+
+def back():
+    # [back]
+    array = numpy.arange(12, dtype=numpy.float32).reshape(3, 4)
+    mem = synced_mem.from_dlpack(array)  # the object adopts the array's memory
+    assert mem.shape == (3, 4) and mem.dtype == "float32" and mem.head == "AT_CPU"
+    array[0, 0] = 5  # both are one memory
+    assert numpy.asarray(mem.cpu())[0, 0] == 5
+    # [end]
+
+
+def files():
+    folder = tempfile.TemporaryDirectory()
+    path = os.path.join(folder.name, "model.safetensors")
+    # [files]
+    tensors = {"a": synced_mem.Memory((2, 2), "float32"), "b": synced_mem.Memory(3, "bfloat16")}
+    synced_mem.save_safetensors(tensors, path, {"format": "pt"})
+    loaded = synced_mem.load_safetensors(path)  # views of one object
+    assert loaded["a"].shape == (2, 2) and loaded.metadata == {"format": "pt"}
+    # [end]
+    folder.cleanup()
+
+
+def turns():
+    # [turns]
+    mem = synced_mem.Memory((4,), "float32", shareable=True)  # in this process's turn to write
+    mem.end_turn()
+    with mem.turn("cpu", "write", timeout=10):
+        numpy.asarray(mem.cpu("mutable"))[:] = 1  # the array is gone before the block ends
+    # [end]
+
+
+def errors():
+    # [errors]
+    mem = synced_mem.Memory(4, name="batch")
+    try:
+        mem.push()  # there is nothing to push
+    except synced_mem.Error as error:  # InvalidStateError; without a GPU NoGpuError
+        print(error.status_name, error)
+    # [end]
+
+
+start()
+if have_gpu:
+    stale()
+exports()
+types()
+parts()
+back()
+files()
+turns()
+errors()
+synced_mem.shutdown()

@@ -1,0 +1,289 @@
+"""Files of safetensors: round trips, places, indexes, and malformed files."""
+from kit import *  # noqa: F403
+import json
+import random
+import struct
+import tempfile
+
+from synced_mem import Memory, load_safetensors, save_safetensors
+
+TYPES = {"BOOL": 8, "U8": 8, "I8": 8, "U16": 16, "I16": 16, "U32": 32, "I32": 32, "U64": 64, "I64": 64, "F16": 16,
+         "BF16": 16, "F32": 32, "F64": 64, "C64": 64, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F6_E2M3": 6,
+         "F6_E3M2": 6, "F4": 4}
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+class Files(Case):
+    def setUp(self):
+        super().setUp()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = os.path.join(self.folder.name, "model.safetensors")
+
+    def tearDown(self):
+        super().tearDown()
+        self.folder.cleanup()
+
+    def write(self, header, data=b"", path=None):
+        """Writes a file. The header is an object, or bytes."""
+        text = header if isinstance(header, bytes) else json.dumps(header).encode()
+        with open(path or self.path, "wb") as file:
+            file.write(struct.pack("<Q", len(text)) + text + data)
+
+    def contents(self, mem):
+        return bytes(mem.part(0, mem.nbytes, "uint8").cpu()) if mem.nbytes else b""
+
+
+class Loading(Files):
+    def test_views_of_one_object(self):
+        data = bytes(range(48))
+        self.write({"a": tensor("F32", [2, 3], 0, 24), "b": tensor("I16", [4], 24, 32), "c": tensor("BF16", [], 32, 34),
+                    "none": tensor("F32", [0, 7], 34, 34), "d": tensor("U8", [14], 34, 48),
+                    "__metadata__": {"format": "pt", "x": "y"}}, data)
+        tensors = load_safetensors(self.path)
+        self.assertEqual(list(tensors), ["a", "b", "c", "none", "d"])
+        self.assertEqual(tensors.metadata, {"format": "pt", "x": "y"})
+        self.assertEqual({name: (mem.dtype, mem.shape) for name, mem in tensors.items()},
+                         {"a": ("float32", (2, 3)), "b": ("int16", (4,)), "c": ("bfloat16", ()), "d": ("uint8", (14,)),
+                          "none": ("float32", (0, 7))})
+        for name, begin, end in (("a", 0, 24), ("b", 24, 32), ("c", 32, 34), ("d", 34, 48), ("none", 0, 0)):
+            self.assertEqual(self.contents(tensors[name]), data[begin:end])
+        self.assertEqual([tensors[name].is_view for name in "abcd"], [True] * 4)
+        self.assertEqual([tensors[name].offset for name in "abcd"], [0, 24, 32, 34])
+        self.assertEqual(tensors["a"].name, "a")
+        del tensors["a"], tensors["c"]
+        self.assertEqual(self.contents(tensors["b"]), data[24:32])
+
+    def test_headers_of_any_length(self):
+        """The bytes are aligned in memory wherever they are in the file."""
+        for spaces in range(9):
+            text = json.dumps({"a": tensor("F64", [2], 0, 16)}).encode() + b" " * spaces
+            self.write(text, bytes(range(16)))
+            mem = load_safetensors(self.path)["a"]
+            self.assertEqual((self.contents(mem), mem.cpu().ptr % 8), (bytes(range(16)), 0))
+            del mem
+
+    def test_tensors_that_lie_askew(self):
+        data = bytes(range(30))
+        self.write({"x": tensor("U8", [1], 0, 1), "a": tensor("F64", [2], 1, 17), "b": tensor("I16", [4], 17, 25),
+                    "c": tensor("F8_E4M3", [5], 25, 30)}, data)
+        tensors = load_safetensors(self.path)
+        self.assertEqual([tensors[name].is_view for name in "xabc"], [True, False, False, True])
+        self.assertEqual([tensors[name].cpu().ptr % 8 for name in "ab"], [0, 0])
+        self.assertEqual(b"".join(map(self.contents, tensors.values())), data)
+        self.assertEqual(tensors["a"].name, "a")
+
+    def test_an_object_a_tensor(self):
+        data = bytes(range(32))
+        self.write({"a": tensor("F32", [2, 2], 0, 16), "b": tensor("I8", [15], 16, 31),
+                    "c": tensor("F4", [2, 1], 31, 32)}, data)
+        tensors = load_safetensors(self.path, evictable=True)
+        self.assertEqual(b"".join(map(self.contents, tensors.values())), data)
+        self.assertFalse(tensors["a"].is_view)
+        del tensors["a"]
+        self.assertEqual(self.contents(tensors["b"]), data[16:31])
+
+    def test_no_tensor(self):
+        for header in ({}, {"__metadata__": {}}):
+            self.write(header)
+            self.assertEqual(load_safetensors(self.path), {})
+
+    @unittest.skipUnless(numpy, "no NumPy")
+    def test_the_device(self):
+        self.write({"a": tensor("I32", [4], 0, 16)}, numpy.arange(4, dtype="int32").tobytes())
+        mem = load_safetensors(self.path)["a"]
+        if has_gpu:
+            mem.gpu("mutable")
+            self.assertEqual(mem.head, "AT_GPU")
+        self.assertEqual(numpy.asarray(mem.cpu()).tolist(), [0, 1, 2, 3])
+
+    def test_names_that_are_no_unicode(self):
+        self.write(b'{"\\ud800": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}', b"x")
+        self.assertEqual(list(load_safetensors(self.path)), ["\ud800"])
+
+    def test_paths(self):
+        self.write({})
+        for path in (self.path, os.fsencode(self.path)):
+            self.assertEqual(load_safetensors(path), {})
+        self.assertRaises(FileNotFoundError, load_safetensors, self.path + "x")
+        self.assertRaises(IsADirectoryError, load_safetensors, self.folder.name)
+        self.assertRaises(TypeError, load_safetensors, 5.0)
+
+
+class Indexes(Files):
+    def setUp(self):
+        super().setUp()
+        self.index = os.path.join(self.folder.name, "model.safetensors.index.json")
+        for number in (1, 2):
+            header = {f"a{number}": tensor("U8", [4], 0, 4), f"b{number}": tensor("U8", [2], 4, 6)}
+            self.write(header, bytes([number] * 6), os.path.join(self.folder.name, f"{number}.safetensors"))
+
+    def write_index(self, places, text=None):
+        with open(self.index, "w", encoding="utf-8") as file:
+            file.write(text if text is not None else json.dumps({"metadata": {"total_size": 12}, "weight_map": places}))
+
+    places = {"a1": "1.safetensors", "b1": "1.safetensors", "a2": "2.safetensors", "b2": "2.safetensors"}
+
+    def test_an_object_a_file(self):
+        self.write_index(self.places)
+        tensors = load_safetensors(self.index)
+        self.assertEqual(set(tensors), set(self.places))
+        self.assertEqual(objects(), 6)
+        self.assertEqual(self.contents(tensors["b2"]), b"\2\2")
+
+    def test_what_is_refused(self):
+        wrong = [{**self.places, "c": "1.safetensors"}, {**self.places, "a1": "2.safetensors"},
+                 {name: self.places[name] for name in ("a1", "a2", "b2")}]
+        for file in ("../1.safetensors", "/etc/passwd", "", ".", "..", "a\0b", 5, None, ["1.safetensors"]):
+            wrong.append({**self.places, "c": file})
+        for places in wrong + [[], None, 5]:
+            self.write_index(places)
+            with self.assertRaises(ValueError, msg=str(places)):
+                load_safetensors(self.index)
+        for text in ("", "{", "[]", "5", "{}", '{"weight_map": {"a": "1", "a": "1"}}', "[" * 100000,
+                     '{"weight_map": NaN}'):
+            self.write_index(None, text)
+            with self.assertRaises(ValueError, msg=text[:50]):
+                load_safetensors(self.index)
+        self.write_index({**self.places, "c": "3.safetensors"})
+        self.assertRaises(FileNotFoundError, load_safetensors, self.index)
+        self.write({"a1": tensor("U8", [0], 0, 0)}, b"", os.path.join(self.folder.name, "2.safetensors"))
+        self.write_index(self.places)
+        self.assertRaisesRegex(ValueError, "another file", load_safetensors, self.index)
+
+
+class Malformed(Files):
+    def refuse(self, header, data=b"", why=None):
+        self.write(header, data)
+        with self.assertRaises(ValueError, msg=f"{header} {why}") as caught:
+            load_safetensors(self.path)
+        self.assertIn(self.path, str(caught.exception))
+
+    def test_lengths(self):
+        for raw in (b"", b"\0" * 7, b"\0" * 8, *(struct.pack("<Q", length) + text for length, text in (
+                (3, b"{}"), (1 << 63, b"{}"), (2**64 - 1, b"{}"), (100_000_001, b"{}"), (2, b"[]")))):
+            with open(self.path, "wb") as file:
+                file.write(raw)
+            with self.assertRaises(ValueError, msg=str(raw)):
+                load_safetensors(self.path)
+
+    def test_json(self):
+        entry = b'{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
+        for text in (b" {}", b"{", b"{}}", b"{} x", b'{"a": NaN}', b"{\xff}", b'{"a": 1e999}', b"nul",
+                     b"\xef\xbb\xbf{}",
+                     b'{"a":' * 50000 + b"}" * 50000, b'{"a": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1], }}',
+                     b'{"a": ' + entry + b', "a": ' + entry + b"}",
+                     b'{"a": {"dtype":"U8","dtype":"U8","shape":[0],"data_offsets":[0,0]}}', b"{'a': 1}",
+                     b'{"__metadata__": {"a": "b"}, "__metadata__": {}}', b'{"\\ud800": 5}'):
+            self.refuse(text)
+
+    def test_entries(self):
+        good = tensor("U8", [4], 0, 4)
+        self.write({"a": good}, b"abcd")
+        self.assertEqual(len(load_safetensors(self.path)), 1)
+        for entry in (5, [], None, "x", {}, {**good, "more": 1}, {"dtype": "U8", "shape": [4]},
+                      *({**good, "dtype": wrong} for wrong in ("u8", "F128", "", None, 5, ["U8"], {})),
+                      *({**good, "shape": wrong} for wrong in (
+                          4, "4", None, {}, [4.0], [True] * 4, ["4"], [-4], [[4]], [2, -2], [5], [3], [], [1 << 64],
+                          [1 << 62, 1 << 62, 0, 1])),
+                      *({**good, "data_offsets": wrong} for wrong in (
+                          4, None, [], [0], [0, 4, 4], [0, 4.0], [4, 0], [-4, 0], [0, True], ["0", "4"], [0, 5], [0, 3],
+                          [1, 5], [0, 1 << 64], [(1 << 63) - 4, 1 << 63]))):
+            self.refuse({"a": entry}, b"abcd")
+        self.refuse({"a": tensor("F32", [1 << 62], 0, 4)}, b"abcd")
+        self.refuse({"a": tensor("F4", [3], 0, 2)}, b"ab")
+        self.refuse({"a": tensor("F6_E2M3", [2], 0, 2)}, b"ab")
+
+    def test_places(self):
+        for entries, size in (([(0, 4), (5, 9)], 9), ([(0, 4), (3, 7)], 7), ([(0, 4), (0, 4)], 4), ([(1, 5)], 5),
+                              ([(0, 4)], 5), ([(0, 4), (4, 8)], 7), ([(4, 8)], 8), ([(0, 4), (8, 12), (4, 8)], 13)):
+            header = {str(number): tensor("U8", [end - begin], begin, end)
+                      for number, (begin, end) in enumerate(entries)}
+            self.refuse(header, bytes(size))
+        self.refuse({}, b"x")
+
+    def test_metadata(self):
+        for metadata in (5, [], "x", None, {"a": 1}, {"a": None}, {"a": {"b": "c"}}, {"a": ["b"]}):
+            self.refuse({"__metadata__": metadata})
+
+    def test_random_bytes(self):
+        """Changed bytes of a good file: a ValueError, or tensors that lie in the file."""
+        text = json.dumps({"a": tensor("F32", [2, 3], 0, 24), "b": tensor("U8", [6], 24, 30),
+                           "__metadata__": {"x": "y"}})
+        for seed in range(400):
+            choose = random.Random(seed)
+            whole = bytearray(struct.pack("<Q", len(text)) + text.encode() + bytes(30))
+            for _ in range(choose.randrange(1, 4)):
+                place = choose.randrange(8 + len(text))
+                whole[place] = choose.choice(b'0123456789{}[],:"- \0\xff' + bytes([choose.randrange(256)]))
+            with open(self.path, "wb") as file:
+                file.write(whole[:choose.choice([len(whole), choose.randrange(len(whole))])])
+            try:
+                tensors = load_safetensors(self.path)
+            except ValueError:
+                continue
+            self.assertLessEqual(sum(mem.nbytes for mem in tensors.values()), 30)
+            del tensors
+
+    def test_a_failure_leaves_nothing(self):
+        for _ in range(50):
+            self.refuse({"a": tensor("U8", [4], 0, 4)}, b"abc")
+        self.assertEqual(objects(), 0)
+
+
+class Saving(Files):
+    def test_round_trip(self):
+        choose = random.Random(1)
+        tensors, kept = {}, {}
+        from synced_mem._safetensors import NAMES
+        for number, (type_, bits) in enumerate(TYPES.items()):
+            shape = (choose.randrange(4) * 4, 2) if number % 5 else ()
+            if bits % 8 and not shape:
+                shape = (4,)
+            mem = Memory(shape, NAMES[type_])
+            kept[type_] = bytes(choose.randrange(256) for _ in range(mem.nbytes))
+            if mem.nbytes:
+                memoryview(mem.part(0, mem.nbytes, "uint8").cpu("overwrite"))[:] = kept[type_]
+            tensors[type_] = mem
+        tensors["\u00e4 \" name"] = Memory(3, "uint8")
+        kept["\u00e4 \" name"] = b"\0\0\0"
+        save_safetensors(tensors, self.path, {"a": "b"})
+        loaded = load_safetensors(self.path)
+        self.assertEqual(loaded.metadata, {"a": "b"})
+        self.assertEqual({name: (mem.dtype, mem.shape, self.contents(mem)) for name, mem in loaded.items()},
+                         {name: (mem.dtype, mem.shape, kept[name]) for name, mem in tensors.items()})
+        self.assertEqual(os.listdir(self.folder.name), ["model.safetensors"])
+        with open(self.path, "rb") as file:
+            self.assertEqual(int.from_bytes(file.read(8), "little") % 8, 0)
+        for mem in loaded.values():
+            self.assertTrue(mem.is_view)  # none lies askew
+        del mem
+
+    def test_views_and_places(self):
+        mem = Memory((4, 4), "int32")
+        memoryview(mem.cpu("mutable"))[2, 1] = 5
+        save_safetensors({"whole": mem, "part": mem[2]}, self.path)
+        loaded = load_safetensors(self.path)
+        self.assertEqual(memoryview(loaded["part"].cpu()).tolist(), [0, 5, 0, 0])
+
+    def test_what_is_refused(self):
+        with open(self.path, "wb") as file:
+            file.write(b"before")
+        for tensors, metadata in (({"a": Memory(1, "complex128")}, None), ({"__metadata__": Memory(1)}, None),
+                                  ({5: Memory(1)}, None), ({"a": Memory(3, "float4_e2m1fn")}, None),
+                                  ({"a": Memory(1)}, {"a": 5}), ({"a": Memory(1)}, {5: 5})):
+            self.assertRaises(ValueError, save_safetensors, tensors, self.path, metadata)
+        self.assertRaises(OSError, save_safetensors, {"a": Memory(1)}, self.folder.name)
+        if can_share:
+            shared = Memory(4, shareable=True)
+            shared.end_turn()
+            self.assertRaises(synced_mem.InvalidStateError, save_safetensors, {"a": shared}, self.path)
+        self.assertRaises(OSError, save_safetensors, {}, os.path.join(self.path, "x"))
+        with open(self.path, "rb") as file:
+            self.assertEqual(file.read(), b"before")
+        self.assertEqual(os.listdir(self.folder.name), ["model.safetensors"])
+
+
+main()
