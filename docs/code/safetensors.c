@@ -123,6 +123,9 @@ static bool make_objects(struct safetensors *loaded, int fd, uint64_t begin, enu
     for (size_t i = 0; i < loaded->count && made; i++) {
         struct safetensor *const each = &loaded->tensors[i];
         made = (objects == SAFETENSORS_OBJECTS || is_askew(each) ? make_object : make_view)(loaded, each, file, begin);
+        /* No file has an object without bytes, and a push needs a valid copy. */
+        if (made && each->begin == each->end)
+            made = synced_mem_overwrite_cpu_data(each->mem) || fail(loaded);
     }
     (void)synced_mem_file_release(file); /* objects keep it open */
     return made;

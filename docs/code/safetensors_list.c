@@ -90,16 +90,14 @@ static bool list_tensors(const struct safetensors *loaded, bool releases, cudaSt
 }
 
 /* [push] */
-/* Reads all tensors to the device, in the file's order, by one call. One without elements has nothing to push. */
+/* Reads all tensors to the device, in the file's order, by one call. */
 static bool push_all(const struct safetensors *loaded, cudaStream_t stream)
 {
     synced_mem **const mems = malloc((loaded->count + 1) * sizeof *mems);
-    size_t count = 0;
     CHECK(mems);
     for (size_t i = 0; i < loaded->count; i++)
-        if (synced_mem_size(loaded->tensors[i].mem) > 0)
-            mems[count++] = loaded->tensors[i].mem;
-    const synced_mem_status status = synced_mem_async_gpu_push_n(mems, count, stream);
+        mems[i] = loaded->tensors[i].mem;
+    const synced_mem_status status = synced_mem_async_gpu_push_n(mems, loaded->count, stream);
     free(mems);
     return status == SYNCED_MEM_OK;
 }
