@@ -5,10 +5,11 @@ Draws pictures of a run of the suite, as SVG, from the suite's JSON.
 
 Exit status: 0; 2 if FILE is not the suite's JSON, FOLDER can't be written to, or matplotlib is not installed.
 """
-import json
 import math
 import os
 import sys
+
+from rows import CLASSIC, LIMIT, OURS, Refused, read_run
 
 
 def refuse(message):
@@ -24,8 +25,6 @@ try:
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 except ImportError:
     refuse("matplotlib is not installed (Debian's package: python3-matplotlib)")
-
-OURS, LIMIT, CLASSIC = "ours", "limit", "classic"
 
 # A picture: the group of its rows, the file's name, the title, the kind of x, the unit of y, True for a logarithmic y,
 # and its curves. A curve: the table of its rows, the owner of its figures (OURS, LIMIT or CLASSIC), and the label.
@@ -91,39 +90,19 @@ PICTURES = [
       ("life-threads", CLASSIC, "Caffe's object")]),
 ]
 
-# ---- The lines of JSON ----
+# ---- The figures ----
 
 
-def read_figures(row, figures):
-    """Adds a row's medians and quartiles to figures: {(group, table, whose): {x: [median, lower, upper]}}."""
+def read_figures(rows):
+    """Returns the medians and quartiles: {(group, table, whose): {x: [median, lower, upper]}}."""
     names = "median", "lower_quartile", "upper_quartile"
-    for whose in OURS, LIMIT, CLASSIC:
-        points = figures.setdefault((row["group"], row["table"], whose), {})
-        if row["verdict"] != "skipped" and "median" in row.get(whose, {}):
-            points[float(row["x"])] = [float(row[whose][name]) for name in names]
-
-
-def read_run(path):
-    """Returns the machine's record, the figures, and the bars of the timeline."""
-    machine, figures, bars, number = None, {}, [], 0
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                record = json.loads(line, parse_constant=int)  # int('NaN') is a ValueError: JSON has no NaN
-                if machine is None:
-                    machine = dict(record["machine"])
-                elif "timeline" in record:
-                    bars = [(bar["what"], int(bar["step"]), float(bar["begin_us"]), float(bar["end_us"]))
-                            for bar in record["timeline"]]
-                elif "end" not in record:
-                    read_figures(record, figures)
-    except OSError as error:
-        refuse(f"{path}: {error.strerror}")
-    except (AttributeError, KeyError, TypeError, ValueError):
-        refuse(f"{path}, line {number}: this is not a line of the suite's JSON")
-    if machine is None:
-        refuse(f"{path}: it has no line of the suite's JSON")
-    return machine, figures, bars
+    figures = {}
+    for row in rows:
+        for whose in OURS, LIMIT, CLASSIC:
+            points = figures.setdefault((row["group"], row["table"], whose), {})
+            if "median" in row.get(whose, {}):
+                points[float(row["x"])] = [row[whose][name] for name in names]
+    return figures
 
 
 # ---- Curves: (whose, label, {x: [median, lower, upper]}) ----
@@ -253,7 +232,11 @@ def save(figure, folder, name):
 
 
 def main(path, folder):
-    machine, figures, bars = read_run(path)
+    try:
+        machine, rows, bars = read_run(path)
+    except Refused as refused:
+        refuse(refused)
+    figures = read_figures(rows)
     remark = " (quick run)" if machine.get("quick") else ""
     remark = " (emulated: the figures mean nothing)" if machine.get("emulated") else remark
     matplotlib.rcdefaults()  # the pictures do not depend on a user's settings

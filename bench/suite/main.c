@@ -58,16 +58,20 @@ static const struct part {
     {"transfers", measure_both_directions},
     {"transfers", measure_groups},
     {"transfers", measure_batches},
+    {"transfers", measure_small_transfers},
+    {"transfers", measure_urgent},
     {"transfers", measure_pageable_latency},
     {"transfers", measure_pageable_transfers},
     {"transfers", measure_pageable_on_stream},
     {"transfers", measure_pageable_both},
     {"copies", measure_device_copies},
+    {"copies", measure_small_copies},
     {"copies", measure_peer_copies},
     {"parts", measure_view_accesses},
     {"parts", measure_many_views},
     {"parts", measure_view_memory},
     {"parts", measure_changed_parts},
+    {"parts", measure_small_fills},
     {"parts", measure_reads_beside_kernels},
     {"allocation", measure_first_allocations},
     {"allocation", measure_reused_allocations},
@@ -189,7 +193,8 @@ static void print_help(void)
         "  --counted DIR  count instructions of the accessor programs in DIR, built for the emulated runtime\n"
         "  --help         print this text\n"
         "\n"
-        "bench/run --suite also takes --plots DIR: bench/plot.py draws the rows into DIR as SVG.\n"
+        "bench/run --suite also takes --plots DIR: bench/plot.py draws the rows into DIR as SVG; and --compare FILE:\n"
+        "bench/compare.py prints what has changed since the run that wrote FILE.\n"
         "\n"
         "Exit status: 0; 1 if a part failed or gave a wrong result; 2 for a wrong option.\n");
 }

@@ -54,6 +54,7 @@ static void limited(void)
 
 static void device_pool(void)
 {
+    CHECK(synced_mem_gpu_pool_set_threshold(0, UINT64_MAX) == SYNCED_MEM_OK);
     synced_mem *const mem = make(4 * MIB);
     CHECK(synced_mem_overwrite_gpu_data(mem));
     /* [device] */
@@ -90,6 +91,22 @@ static void pageable_transfers(void)
     free(buffer);
 }
 
+static void urgent_transfers(void)
+{
+    synced_mem *const checkpoint = make(64 * MIB);
+    synced_mem *const loss = make(sizeof(float));
+    const synced_mem_stream copies = SYNCED_MEM_STREAM_LIBRARY;
+    const synced_mem_stream stream = SYNCED_MEM_STREAM_LIBRARY;
+    CHECK(synced_mem_mutable_gpu_data(checkpoint) && synced_mem_mutable_gpu_data(loss));
+    /* [urgent] */
+    CHECK(synced_mem_async_cpu_pull(checkpoint, copies) == SYNCED_MEM_OK);  /* large */
+    CHECK(synced_mem_async_cpu_pull_urgent(loss, stream) == SYNCED_MEM_OK); /* small, and needed now */
+    /* [end] */
+    CHECK(synced_mem_cpu_data(loss));
+    CHECK(synced_mem_release(checkpoint) == SYNCED_MEM_OK);
+    CHECK(synced_mem_release(loss) == SYNCED_MEM_OK);
+}
+
 int main(void)
 {
     if (synced_mem_device_count() == 0)
@@ -98,6 +115,7 @@ int main(void)
     limited();
     device_pool();
     pageable_transfers();
+    urgent_transfers();
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
     return 0;
 }

@@ -66,7 +66,7 @@ typedef struct synced_mem_staging {
     unsigned threads;
     /** 64 KiB to 64 MiB, twice for each thread. Default: 2 MiB. */
     size_t buffer_bytes;
-    /** Smaller transfers are mostly not staged. Default: 1 MiB. */
+    /** Smaller transfers are mostly not staged. Default: 128 KiB. */
     size_t minimum_bytes;
 } synced_mem_staging;
 
@@ -76,11 +76,43 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_staging(const synced_mem_staging
 /** Fills staging with the current settings. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *staging);
 
+/* ---- Copies by a kernel ---- */
+/*
+ * Copy engines take a time for each copy, whatever its size. So calls on many objects, and pushes and pulls of objects
+ * in many parts, let a kernel copy the small ones between page-locked and device memory of the library's own, on the
+ * call's stream. A kernel needs a multiprocessor, which copy engines do not. So a call that wants a kernel first looks,
+ * for 20 to 200 microseconds at most, whether the device has room, and else uses copy engines. A program that starts
+ * kernels that fill the device and wait for the host before its copies have ended, in whatever thread, must switch this
+ * off: the copies might wait for such a kernel, and the host for the copies.
+ * Details: docs/guide/pools.md.
+ */
+
+/** Sets how many thread blocks such a kernel has, fewer for few copies; 0: there are no kernels; -1 (the default): the
+ * library chooses by the device and the copies, an eighth of the multiprocessors, up to half for small copies. The
+ * environment variable SYNCED_MEM_KERNEL_BLOCKS sets the initial value. Errors: ERR_INVALID_ARGUMENT (below -1 or above
+ * 1024). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_set_kernel_blocks(int blocks);
+
+/*
+ * Urgent transfers do not wait behind large ones. A copy engine makes its copies one after the other, whatever their
+ * streams. So while the library has a transfer of 1 MiB or more in flight in the same direction on another stream, a
+ * kernel of up to ten blocks makes the urgent copy, of up to 10 MiB for each part of an object. Without such a
+ * transfer, for memory that no kernel copies, if kernels are switched off, and if the device has no room for one within
+ * 200 microseconds, a copy engine makes it, behind what is queued.
+ */
+
+/** Transfers the host copy to the device ahead of large pushes: AT_CPU becomes SYNCED. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_urgent(synced_mem *mem, synced_mem_stream stream);
+
+/** Transfers the device copy to the host ahead of large pulls: AT_GPU becomes SYNCED. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_urgent(synced_mem *mem, synced_mem_stream stream);
+
 /* ---- Device memory pools ---- */
 /*
  * The library has a memory pool (cudaMemPool_t) on each device until synced_mem_shutdown(), which also resets settings.
  * device and peer may be SYNCED_MEM_DEVICE_CURRENT. Without pools memory comes from cudaMalloc, and settings do
- * nothing.
+ * nothing. So does the memory of the first milliseconds of a device, which goes back to the system when it is freed,
+ * and which the pool's numbers leave out, unless a setting was made before.
  *
  * Errors: GPU errors, after which a part of the settings may have been made.
  */

@@ -82,6 +82,7 @@ typedef struct synced_mem_stats {
     uint64_t managed_bytes;      /**< held */
     uint64_t prefetches;         /**< of managed memory */
     uint64_t unprotected;        /**< host copies, by debug mode */
+    uint64_t kernel_copies;      /**< copies and fills by kernels of the library; an urgent copy counts once */
     uint64_t file_reads;         /**< of chunks of files */
     uint64_t file_read_bytes;    /**< by them */
     uint64_t file_writes;        /**< of chunks of files */

@@ -3,6 +3,7 @@
 
 #include "memory/guard.h"
 #include "base/once.h"
+#include "copy/kernel_way.h"
 #include "base/status.h"
 #include "system/file.h"
 #include "system/process.h"
@@ -39,12 +40,23 @@ static bool is_enabled(const char *variable)
     return value && strcmp(value, "1") == 0;
 }
 
+/* Ignores what is no number of blocks. */
+static void read_kernel_blocks(void)
+{
+    const char *const value = sm_environment("SYNCED_MEM_KERNEL_BLOCKS");
+    char *end = NULL;
+    const long blocks = value ? strtol(value, &end, 10) : 0;
+    if (value && end != value && !*end && blocks >= SM_BLOCKS_BY_DEVICE && blocks <= SM_MOST_BLOCKS)
+        sm_kernel_way_set((int)blocks);
+}
+
 static void read_environment(void)
 {
     enum { NUMBER = 24 };
     const char *const given = sm_environment("SYNCED_MEM_TRACE");
     const bool named = given && given[0];
     const bool summary = is_enabled("SYNCED_MEM_TRACE_SUMMARY");
+    read_kernel_blocks();
     if (is_enabled("SYNCED_MEM_DEBUG"))
         sm_guard_start();
     if (!named && !summary)

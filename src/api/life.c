@@ -9,8 +9,10 @@
 #include "base/status.h"
 #include "copy/device_cache.h"
 #include "copy/file_job.h"
+#include "copy/kernel_start.h"
 #include "copy/retired.h"
 #include "copy/staged.h"
+#include "copy/urgent.h"
 #include "memory/accounting.h"
 #include "memory/managed_pool.h"
 #include "memory/pinned/host_pool.h"
@@ -356,6 +358,10 @@ static synced_mem_status shut_down_library(void)
         sm_file_jobs_shutdown();
     }
     sm_trace_rest();
+    if (status == SYNCED_MEM_OK) {
+        sm_kernel_probes_shutdown();
+        sm_bulk_shutdown();
+    }
     if (status == SYNCED_MEM_OK)
         status = sm_stream_shutdown();
     if (status == SYNCED_MEM_OK)

@@ -55,6 +55,7 @@ static void print_transfers(FILE *file)
     print_number(file, "to the host", sm_count_of(SM_COUNT_d2h_transfers));
     print_size(file, "to the host", sm_count_of(SM_COUNT_d2h_bytes));
     print_number(file, "in both directions, staged", sm_count_of(SM_COUNT_staged_transfers));
+    print_number(file, "by kernels, also on one device", sm_count_of(SM_COUNT_kernel_copies));
     print_number(file, "prefetches of managed memory", sm_count_of(SM_COUNT_prefetches));
     print_number(file, "staging: copy threads at most", sm_staging_threads());
     print_size(file, "staging: a buffer", sm_staging_buffer());

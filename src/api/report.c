@@ -57,7 +57,7 @@ static void call_error_handler(synced_mem_status status)
     sm_error.in_handler = false;
 }
 
-synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name)
+synced_mem_status sm_report_fully(synced_mem_status status, const char *function, const char *object_name)
 {
     if (status != SYNCED_MEM_OK) {
         const bool named = object_name && object_name[0];

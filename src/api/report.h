@@ -28,10 +28,18 @@ static inline __attribute__((always_inline)) void sm_caller_begin(const char *fu
         sm_caller_set(function, mem);
 }
 
+/* The part of sm_report() for failures, and for callers that are wanted. */
+synced_mem_status sm_report_fully(synced_mem_status status, const char *function, const char *object_name);
+
 /* Ends a public function that can fail. Publishes the recorded detail under the function's and the object's name
  * (NULL: none), ends the caller, and calls the handler. The thread is in no public function any more by then. A
  * large part of a trace is written to its file. Returns status. No lock may be held. Blocks in the handler, and to
  * write the trace. */
-synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name);
+static inline synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name)
+{
+    if (status == SYNCED_MEM_OK && !sm_caller_is_wanted())
+        return SYNCED_MEM_OK;
+    return sm_report_fully(status, function, object_name);
+}
 
 #endif

@@ -283,12 +283,12 @@ static synced_mem_status move_objects(synced_mem *const *mems, size_t count, enu
 
 synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream)
 {
-    return mem ? move_objects(&mem, 1, SM_GPU, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+    return SM_DO(mem ? sm_move_object(mem, SM_GPU, false, stream) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, synced_mem_stream stream)
 {
-    return mem ? move_objects(&mem, 1, SM_CPU, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+    return SM_DO(mem ? sm_move_object(mem, SM_CPU, false, stream) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count, synced_mem_stream stream)
@@ -299,6 +299,16 @@ synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t co
 synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count, synced_mem_stream stream)
 {
     return move_objects(mems, count, SM_CPU, stream, __func__);
+}
+
+synced_mem_status synced_mem_async_gpu_push_urgent(synced_mem *mem, synced_mem_stream stream)
+{
+    return SM_DO(mem ? sm_move_object(mem, SM_GPU, true, stream) : sm_no_object(), mem);
+}
+
+synced_mem_status synced_mem_async_cpu_pull_urgent(synced_mem *mem, synced_mem_stream stream)
+{
+    return SM_DO(mem ? sm_move_object(mem, SM_CPU, true, stream) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_query(synced_mem *mem, int *pending)

@@ -24,8 +24,10 @@ void sm_task_hold(struct sm_task *task);
 void sm_task_drop(struct sm_task *task);
 
 /* Appends the task to the queue, which holds it. Starts copy threads until there are as many as given, or until the
- * system refuses one. ready: the work can begin without a wait. Does not wait for the task. */
+ * system refuses one. ready: the work can begin without a wait. Threads that sleep go on sleeping. */
 void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads);
+/* Wakes all copy threads, which look for tasks. */
+void sm_copy_threads_wake(void);
 /* Marks the task as ready: its work can begin. */
 void sm_copy_threads_ready(struct sm_task *task);
 /* Removes the task from the queue, which drops it. For a task with no chunk left to take. Threads already in work() go

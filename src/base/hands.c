@@ -8,16 +8,20 @@
 #include <assert.h>
 #include <stddef.h>
 
+/* More than there are threads on any system. */
+#define PASS ((uint64_t)1 << 24)
+
 /* A thread that empties its hands then reads whether any thread waits. A waiting thread announces itself and then reads
  * whether hands are full. All of this is sequentially consistent, so at least one of the two sees the other. */
 static struct {
     struct sm_events passed;
     atomic_uint waiting;
-    char apart[SM_CACHE_LINE]; /* all threads read the members above; each writes its own shard */
+    char apart[SM_APART]; /* all threads read the members above; each writes its own shard */
     struct shard {
-        atomic_uint full;       /* threads with full hands */
-        _Atomic uint64_t times; /* how often memory was passed */
-        char apart[SM_CACHE_LINE];
+        /* Threads with full hands, in the lower bits; above them, in steps of PASS, how often memory was passed. So one
+         * addition empties the hands and counts. */
+        _Atomic uint64_t state;
+        char apart[SM_APART];
     } shards[SM_SHARDS];
 } hands;
 
@@ -36,8 +40,8 @@ static void reset_hands_in_child(void)
 {
     atomic_store(&hands.waiting, 0);
     for (int i = 0; i < SM_SHARDS; i++)
-        atomic_store(&hands.shards[i].full, 0);
-    atomic_store(&get_hands_shard()->full, self.full);
+        atomic_fetch_and(&hands.shards[i].state, ~(PASS - 1));
+    atomic_fetch_add(&get_hands_shard()->state, self.full);
 }
 
 static __attribute__((constructor)) void watch_forks_for_hands(void)
@@ -51,17 +55,11 @@ static void wake_waiters(void)
         sm_events_add(&hands.passed);
 }
 
-static void count_pass(void)
-{
-    self.times++;
-    atomic_fetch_add(&get_hands_shard()->times, 1);
-}
-
 static bool has_full_hands(void)
 {
-    unsigned full = 0;
+    uint64_t full = 0;
     for (int i = 0; i < SM_SHARDS; i++)
-        full += atomic_load(&hands.shards[i].full);
+        full += atomic_load(&hands.shards[i].state) % PASS;
     return full > 0;
 }
 
@@ -69,13 +67,14 @@ void sm_hands_fill(void)
 {
     assert(!self.full);
     self.full = true;
-    atomic_fetch_add(&get_hands_shard()->full, 1);
+    atomic_fetch_add(&get_hands_shard()->state, 1);
 }
 
 void sm_hands_pass(void)
 {
     assert(self.full);
-    count_pass();
+    self.times++;
+    atomic_fetch_add(&get_hands_shard()->state, PASS);
     wake_waiters();
 }
 
@@ -83,9 +82,8 @@ void sm_hands_empty(bool passed)
 {
     assert(self.full);
     self.full = false;
-    if (passed)
-        count_pass();
-    atomic_fetch_sub(&get_hands_shard()->full, 1);
+    self.times += passed;
+    atomic_fetch_add(&get_hands_shard()->state, passed ? PASS - 1 : UINT64_MAX);
     wake_waiters();
 }
 
@@ -93,7 +91,7 @@ uint64_t sm_hands_passed(void)
 {
     uint64_t times = 0;
     for (int i = 0; i < SM_SHARDS; i++)
-        times += atomic_load(&hands.shards[i].times);
+        times += atomic_load(&hands.shards[i].state) / PASS;
     return times - self.times;
 }
 

@@ -6,7 +6,7 @@
 /* A thread polls a lock so often before it sleeps. */
 enum { POLLS = 100 };
 
-static void pause_briefly(void)
+void sm_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __asm__ volatile("pause" ::: "memory");
@@ -18,7 +18,7 @@ static void pause_briefly(void)
 static bool poll_and_take_lock(struct sm_mutex *mutex)
 {
     if (atomic_load_explicit(&mutex->state, memory_order_relaxed) != SM_MUTEX_OPEN) {
-        pause_briefly();
+        sm_pause();
         return false;
     }
     return sm_mutex_try(mutex);

@@ -13,6 +13,9 @@
 
 enum sm_mutex_state { SM_MUTEX_OPEN, SM_MUTEX_HELD, SM_MUTEX_AWAITED /* held, and threads may sleep */ };
 
+/* Lets the processor rest for a few cycles between two polls. */
+void sm_pause(void);
+
 /* A lock. All zeros: open. */
 struct sm_mutex {
     atomic_uint state; /* enum sm_mutex_state */

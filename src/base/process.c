@@ -16,9 +16,7 @@ static struct {
  * would such a thread and a fork, which takes all locks. */
 static _Thread_local bool holds_one;
 
-static atomic_uint generation;
-static atomic_bool uses_gpu;
-static atomic_bool lost_gpu;
+struct sm_process sm_process;
 static _Atomic(void (*)(void)) begin_child; /* NULL: nobody watches */
 
 /* ---- Threads that are inside an object ---- */
@@ -33,17 +31,14 @@ static struct {
     atomic_bool closed;
     struct sm_events opened;
     struct sm_events left;
-    char apart[SM_CACHE_LINE]; /* all threads read the members above; each writes its own shard */
+    char apart[SM_APART]; /* all threads read the members above; each writes its own shard */
     struct shard {
         atomic_uint inside; /* threads that are inside */
-        char apart[SM_CACHE_LINE];
+        char apart[SM_APART];
     } shards[SM_SHARDS];
 } gate;
 
-static _Thread_local struct {
-    unsigned depth;
-    bool counted; /* the thread was counted when it entered */
-} self;
+_Thread_local struct sm_inside sm_inside;
 
 static void count_thread_out(void)
 {
@@ -62,31 +57,25 @@ static bool count_thread_in(void)
     return false;
 }
 
-void sm_process_enter(void)
+void sm_process_pass_gate(void)
 {
-    assert(!holds_one);
-    if (self.depth++ > 0 || atomic_load_explicit(&uses_gpu, memory_order_relaxed))
-        return;
     unsigned seen = sm_events_seen(&gate.opened);
     while (!count_thread_in()) {
         sm_events_wait(&gate.opened, seen);
         seen = sm_events_seen(&gate.opened);
     }
-    self.counted = true;
+    sm_inside.counted = true;
 }
 
-void sm_process_leave(void)
+void sm_process_leave_gate(void)
 {
-    assert(self.depth > 0);
-    if (--self.depth > 0 || !self.counted)
-        return;
-    self.counted = false;
+    sm_inside.counted = false;
     count_thread_out();
 }
 
 bool sm_process_is_inside(void)
 {
-    return self.depth > 0 || holds_one;
+    return sm_inside.depth > 0 || holds_one;
 }
 
 static unsigned count_threads_inside(void)
@@ -98,7 +87,7 @@ static unsigned count_threads_inside(void)
 }
 
 /* Waits until no other thread is inside. The calling thread may be inside: a signal has interrupted it there, and the
- * handler forks. The thread's count and self.counted do not change at once. If the signal comes between the two
+ * handler forks. The thread's count and sm_inside.counted do not change at once. If the signal comes between the two
  * changes, the thread looks like another one, and the fork waits. */
 static void close_gate(void)
 {
@@ -106,7 +95,7 @@ static void close_gate(void)
     atomic_store(&gate.closed, true);
     for (;;) {
         const unsigned seen = sm_events_seen(&gate.left);
-        if (atomic_load(&uses_gpu) || count_threads_inside() == self.counted)
+        if (atomic_load(&sm_process.uses_gpu) || count_threads_inside() == sm_inside.counted)
             return;
         sm_events_wait(&gate.left, seen);
     }
@@ -135,13 +124,13 @@ static void unlock_after_fork(void)
 
 static void start_child(void)
 {
-    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&uses_gpu, memory_order_relaxed))
-        atomic_store_explicit(&lost_gpu, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sm_process.generation, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&sm_process.uses_gpu, memory_order_relaxed))
+        atomic_store_explicit(&sm_process.lost_gpu, true, memory_order_relaxed);
     /* The child has only the thread that forked. */
     for (int i = 0; i < SM_SHARDS; i++)
         atomic_store(&gate.shards[i].inside, 0);
-    atomic_store(&gate.shards[sm_shard()].inside, self.counted);
+    atomic_store(&gate.shards[sm_shard()].inside, sm_inside.counted);
     unlock_after_fork();
     void (*const begin)(void) = atomic_load(&begin_child);
     if (begin)
@@ -194,24 +183,14 @@ void sm_unlock(struct sm_lock *lock)
 
 /* ---- Forked children ---- */
 
-unsigned sm_process_generation(void)
-{
-    return atomic_load_explicit(&generation, memory_order_relaxed);
-}
-
 /* Wakes a fork that waits for threads inside. From now on calls may block there, so the fork must not wait for them. */
 void sm_process_uses_gpu(void)
 {
-    if (atomic_load_explicit(&uses_gpu, memory_order_relaxed))
+    if (atomic_load_explicit(&sm_process.uses_gpu, memory_order_relaxed))
         return;
-    atomic_store(&uses_gpu, true);
+    atomic_store(&sm_process.uses_gpu, true);
     if (atomic_load(&gate.closed))
         sm_events_add(&gate.left);
-}
-
-bool sm_process_lost_gpu(void)
-{
-    return atomic_load_explicit(&lost_gpu, memory_order_relaxed);
 }
 
 synced_mem_status sm_process_check_not_forked(const char *what)

@@ -19,6 +19,7 @@
 #include "base/mutex.h"
 #include "synced_mem.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 /* A library lock. A thread that holds one takes no other. */
@@ -58,28 +59,63 @@ static inline void sm_unlock_brief(struct sm_lock *lock)
     sm_mutex_unlock(&lock->mutex);
 }
 
+/* Returns whether the calling thread holds a library lock, and so may take no other. */
+bool sm_process_holds_lock(void);
+
+/* What is known of the process. Only process.c writes it. */
+extern struct sm_process {
+    atomic_uint generation;
+    atomic_bool uses_gpu;
+    atomic_bool lost_gpu;
+} sm_process;
+
+/* The calling thread. Only the next functions use it. */
+extern _Thread_local struct sm_inside {
+    unsigned depth; /* how often it is inside */
+    bool counted;   /* it was counted when it entered */
+} sm_inside;
+/* The parts of sm_process_enter() and sm_process_leave() for a process that uses no GPU: count the thread in, and
+ * out. */
+void sm_process_pass_gate(void);
+void sm_process_leave_gate(void);
+
 /* Mark the time in which the calling thread holds or awaits locks of objects. Calls nest. sm_process_enter() blocks
  * while a fork is under way, and a fork waits until no thread is inside. So the child finds every object whole and
  * unlocked. Once the process uses a GPU, neither waits: a call inside may then block, and the child is refused the
  * objects. */
-void sm_process_enter(void);
-void sm_process_leave(void);
+static inline void sm_process_enter(void)
+{
+    assert(!sm_process_holds_lock());
+    if (sm_inside.depth++ == 0 && !atomic_load_explicit(&sm_process.uses_gpu, memory_order_relaxed))
+        sm_process_pass_gate();
+}
+
+static inline void sm_process_leave(void)
+{
+    assert(sm_inside.depth > 0);
+    if (--sm_inside.depth == 0 && sm_inside.counted)
+        sm_process_leave_gate();
+}
+
 /* Returns whether the calling thread is inside or holds a library lock. If so, no user's callback may run in it. */
 bool sm_process_is_inside(void);
-
-/* Returns whether the calling thread holds a library lock, and so may take no other. */
-bool sm_process_holds_lock(void);
 
 /* Sets the function that a forked child calls before all else, with no lock held. There is one; it stays set. */
 void sm_process_watch_children(void (*begin)(void));
 
 /* Returns the number of forks between the process that loaded the library and this one. */
-unsigned sm_process_generation(void);
+static inline unsigned sm_process_generation(void)
+{
+    return atomic_load_explicit(&sm_process.generation, memory_order_relaxed);
+}
 
 /* Records that the process uses a GPU from now on. Its forked children can't use one. */
 void sm_process_uses_gpu(void);
 /* Returns whether this process is a forked child of one that used a GPU. */
-bool sm_process_lost_gpu(void);
+static inline bool sm_process_lost_gpu(void)
+{
+    return atomic_load_explicit(&sm_process.lost_gpu, memory_order_relaxed);
+}
 /* Fails with ERR_FORKED in such a child. what: the thing that belongs to the parent, for the detail. */
 synced_mem_status sm_process_check_not_forked(const char *what);
 

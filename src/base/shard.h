@@ -7,6 +7,9 @@
 
 enum { SM_SHARDS = 16, SM_CACHE_LINE = 64 };
 
+/* The distance between what different threads write. Processors fetch cache lines in pairs. */
+enum { SM_APART = 2 * SM_CACHE_LINE };
+
 /* The calling thread's shard plus one; 0: it has none yet. */
 extern _Thread_local unsigned sm_shard_of_thread;
 

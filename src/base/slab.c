@@ -136,7 +136,7 @@ static void *make_bundle(struct sm_slab *slab)
 }
 
 /* Ignores NULL. */
-static void give_bundle(struct sm_slab *slab, void *bundle)
+static __attribute__((noinline)) void give_bundle(struct sm_slab *slab, void *bundle)
 {
     if (!bundle)
         return;
@@ -188,17 +188,23 @@ static bool restock_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
     return true;
 }
 
-void *sm_slab_take(struct sm_slab *slab)
+/* Rare work is not inlined, so that a call without it saves few registers. */
+static __attribute__((noinline)) void *restock_and_take(struct sm_slab *slab, struct sm_shelf *shelf)
 {
-    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
-    void *cell;
-    do
+    void *cell = NULL;
+    while (!cell && restock_shelf(slab, shelf))
         cell = take_from_shelf(slab, shelf);
-    while (!cell && restock_shelf(slab, shelf));
     /* The system has no memory. Another shard's shelf may have a cell. */
     for (int i = 0; i < SM_SHARDS && !cell; i++)
         cell = take_from_shelf(slab, &slab->shelves[i]);
     return cell;
+}
+
+void *sm_slab_take(struct sm_slab *slab)
+{
+    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    void *const cell = take_from_shelf(slab, shelf);
+    return cell ? cell : restock_and_take(slab, shelf);
 }
 
 void *sm_slab_take_list(struct sm_slab *slab, size_t count)
@@ -227,7 +233,7 @@ static void *make_room(struct sm_shelf *shelf)
     return bundle;
 }
 
-void sm_slab_give_list(struct sm_slab *slab, void *list)
+static __attribute__((noinline)) void give_several(struct sm_slab *slab, void *list)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
     while (list) {
@@ -257,6 +263,15 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
     sm_unlock_brief(&shelf->lock);
     if (bundle)
         give_bundle(slab, bundle);
+}
+
+/* Most lists are of one cell. */
+void sm_slab_give_list(struct sm_slab *slab, void *list)
+{
+    if (list && !*get_cell_link(&slab->cells, list))
+        sm_slab_give(slab, list);
+    else
+        give_several(slab, list);
 }
 
 void sm_slab_trim(struct sm_slab *slab)

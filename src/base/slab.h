@@ -42,7 +42,7 @@ struct sm_shelf {
     unsigned count;      /* at least the number of cells on the list */
     void *list;
     void *bundle; /* NULL: none */
-    char apart[SM_CACHE_LINE];
+    char apart[SM_APART];
 };
 
 struct sm_slab {

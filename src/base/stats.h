@@ -40,6 +40,7 @@
     X(managed_bytes)                                                                                                   \
     X(prefetches)                                                                                                      \
     X(unprotected)                                                                                                     \
+    X(kernel_copies)                                                                                                   \
     X(file_reads)                                                                                                      \
     X(file_read_bytes)                                                                                                 \
     X(file_writes)                                                                                                     \
@@ -53,7 +54,7 @@ enum sm_counter {
 };
 
 struct sm_counts {
-    alignas(SM_CACHE_LINE) _Atomic uint64_t of[SM_COUNTERS];
+    alignas(SM_APART) _Atomic uint64_t of[SM_COUNTERS];
 };
 extern struct sm_counts sm_counts[SM_SHARDS];
 

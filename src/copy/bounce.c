@@ -12,8 +12,8 @@
 #include <string.h>
 
 /* The bytes of all buffers in flight are limited to so many staging buffers. Otherwise each push of a program that
- * never waits for its stream would take another buffer. */
-enum { MOST_IN_FLIGHT = 16 };
+ * never waits for its stream would take another buffer. By default 10,000 objects of 4 KiB find room. */
+enum { MOST_IN_FLIGHT = 24 };
 enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
 
 /* The struct of a buffer. It lies behind the bytes, in the buffer itself. */
@@ -46,7 +46,7 @@ static size_t round_to_alignment(size_t size)
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-const void *sm_bounce_data(const struct sm_bounce *bounce)
+void *sm_bounce_data(const struct sm_bounce *bounce)
 {
     return bounce->data;
 }
@@ -255,7 +255,8 @@ struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
     }
     struct sm_bounce *const bounce = (struct sm_bounce *)(void *)((char *)memory.data + round_to_alignment(size));
     *bounce = (struct sm_bounce){.data = memory.data, .bytes = bytes, .block = memory.block};
-    memcpy(bounce->data, source, size);
+    if (source)
+        memcpy(bounce->data, source, size);
     return bounce;
 }
 

@@ -10,12 +10,13 @@
 
 struct sm_bounce;
 
-/* Returns a buffer with size bytes of the source, which the caller gives or loses. Waits for no work. NULL: no
- * page-locked memory is available, or the buffers in flight hold as many bytes as 16 staging buffers. */
+/* Returns a buffer with size bytes of the source, or of undefined contents without one, which the caller gives or
+ * loses. Waits for no work. NULL: no page-locked memory is available, or the buffers in flight hold as many bytes as 24
+ * staging buffers. */
 struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size);
 
 /* Returns the bytes in the buffer. */
-const void *sm_bounce_data(const struct sm_bounce *bounce);
+void *sm_bounce_data(const struct sm_bounce *bounce);
 
 /* Gives the buffer back once the fence's work has ended. Takes a hold of its own on the fence; NULL: nothing is queued
  * on the buffer. Never blocks, and queries no device. */

@@ -28,6 +28,12 @@ unsigned sm_copy_first_given(void)
     return next++ * SM_FIRST_GIVEN;
 }
 
+/* For more than 64 bytes at a time, compilers use an instruction that takes long to begin. */
+static inline void clear_members(struct sm_copy *copy, size_t begin, size_t end)
+{
+    memset((char *)copy + begin, 0, end - begin);
+}
+
 struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source)
 {
     struct sm_copy *const copy = sm_slab_take(&copies);
@@ -36,7 +42,8 @@ struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source)
         return NULL;
     }
     const unsigned writes = copy->writes + 1;
-    memset((char *)copy + offsetof(struct sm_copy, base), 0, sizeof *copy - offsetof(struct sm_copy, base));
+    clear_members(copy, offsetof(struct sm_copy, base), offsetof(struct sm_copy, writer_fence));
+    clear_members(copy, offsetof(struct sm_copy, writer_fence), sizeof *copy);
     copy->device = (signed char)device;
     copy->source = (unsigned char)source;
     copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;

@@ -202,8 +202,8 @@ const struct sm_fence *sm_copy_awaits(const struct sm_copy *copy);
  * event can be recorded now. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
 
-/* Frees pageable memory of the library's own on which nothing is in flight, and the copy's struct. Does not block. */
-void sm_copy_free_pageable(struct sm_copy *copy);
+/* Frees host memory of the library's own on which nothing is in flight, and the copy's struct. Does not block. */
+void sm_copy_free_idle_host(struct sm_copy *copy);
 
 /* Gives up a copy's struct and leaves its memory allocated for ever. */
 void sm_copy_quarantine(struct sm_copy *copy);

@@ -1,4 +1,4 @@
-/* The device cache: memory by its size and by the stream that used it last. */
+/* The device cache: memory by the stream that used it last, and by its size. */
 #include "copy/device_cache.h"
 
 #include "copy/inflight.h"
@@ -9,109 +9,142 @@
 #include "memory/accounting.h"
 
 #include <stdalign.h>
+#include <stdatomic.h>
 
-/* The bins of a size: one for copies without a stream or of none that was named, one for the legacy stream's, and
- * NUMBERED for those of other streams. */
-enum { SIZES_LOG = 4, SIZES = 1 << SIZES_LOG, NUMBERED = 8, STREAMS = 2 + NUMBERED };
-enum { BINS = SIZES * STREAMS, MOST = 256, TRIES = 4 };
+/* A shard has the copies of some streams, or of some threads if no stream was named. So threads that use a stream each
+ * seldom contend, nor do threads that use none. A shard's bins are by size. */
+enum { SIZES_LOG = 4, SIZES = 1 << SIZES_LOG, MOST = 256, TRIES = 4 };
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 
 /* Each bin lists the copy first that was put there last. A search takes the copies that it examines out of the bin and
  * out of the order of age. Then it puts them back at their place in the order of age. */
-static struct cache {
-    struct sm_copy *bins[BINS];
-    /* Each call writes the members below: one cache line. */
-    alignas(SM_CACHE_LINE) struct sm_copy *oldest;
+struct shard {
+    alignas(SM_APART) struct sm_lock lock; /* guards the members below; any thread may read the atomic one */
+    struct sm_copy *oldest;
     struct sm_copy *newest;
-    uint64_t kept; /* counts all copies that were ever kept */
-    unsigned count;
-    unsigned next_stream; /* the bin of streams that the next search of a stream without memory begins with */
-    size_t bytes;
-    size_t less; /* the default limit less this is the limit */
+    _Atomic uint64_t oldest_at; /* kept_at of the oldest; NEVER: the shard is empty */
+    struct sm_copy *bins[SIZES];
+};
+static const uint64_t NEVER = 0; /* the first copy is kept at 1 */
+
+/* A forked child never takes a lock of a shard: it uses no device memory, and retires none of its parent's. */
+static struct cache {
+    struct shard shards[SM_SHARDS];
+    /* Each call changes the members below: one cache line. */
+    alignas(SM_APART) _Atomic uint64_t kept; /* counts all copies that were ever kept */
+    atomic_size_t bytes;
+    atomic_uint count;
+    atomic_uint next;   /* the shard that the next search of a stream without memory begins with */
+    atomic_size_t less; /* the default limit less this is the limit */
 } devices[SM_MAX_DEVICES];
-
-/* Guards all caches. A forked child never takes it: it uses no device memory, and retires none of its parent's. */
-static struct sm_lock guard = SM_LOCK_INITIALIZER;
-
-/* ---- With the lock held ---- */
 
 static const struct sm_stream *get_last_stream(const struct sm_copy *copy)
 {
     return copy->writer ? copy->writer : sm_inflight_last_reader(copy);
 }
 
-/* Returns the first of the bins for the size. */
-static struct sm_copy **find_bins_of_size(struct cache *on, size_t bytes)
+/* Streams have consecutive numbers, so up to SM_SHARDS streams that became known one after another share no shard. A
+ * stream's number stays the same while a copy refers to its struct. */
+static struct shard *find_shard(struct cache *on, const struct sm_stream *stream)
 {
-    return &on->bins[(sm_hash(bytes) >> (64 - SIZES_LOG)) * STREAMS];
+    const bool is_named = stream && stream->kind != SM_STREAM_ANY && stream->kind != SM_STREAM_INTERNAL;
+    return &on->shards[is_named ? stream->number % SM_SHARDS : sm_shard()];
 }
 
-/* Streams have consecutive numbers, so up to NUMBERED streams that became known one after another share no bin. A
- * stream's number stays the same while a copy refers to its struct. */
-static struct sm_copy **find_bin_of_stream(struct cache *on, size_t bytes, const struct sm_stream *stream)
+/* ---- With the shard locked ---- */
+
+static struct sm_copy **find_bin(struct shard *shard, size_t bytes)
 {
-    struct sm_copy **const bins = find_bins_of_size(on, bytes);
-    if (!stream || stream->kind == SM_STREAM_ANY || stream->kind == SM_STREAM_INTERNAL)
-        return bins;
-    return bins + (stream->kind == SM_STREAM_LEGACY ? 1 : 2 + stream->number % NUMBERED);
+    return &shard->bins[sm_hash(bytes) >> (64 - SIZES_LOG)];
+}
+
+static void note_oldest(struct shard *shard)
+{
+    atomic_store_explicit(&shard->oldest_at, shard->oldest ? shard->oldest->kept_at : NEVER, memory_order_relaxed);
 }
 
 /* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */
-static void insert_copy_by_age(struct cache *on, struct sm_copy *copy)
+static void insert_copy_by_age(struct shard *shard, struct sm_copy *copy)
 {
-    struct sm_copy *older = on->newest;
+    struct sm_copy *older = shard->newest;
     if (older && older->kept_at > copy->kept_at) {
-        struct sm_copy *newer = on->oldest;
+        struct sm_copy *newer = shard->oldest;
         while (newer->kept_at < copy->kept_at)
             newer = newer->newer;
         older = newer->older;
     }
     copy->older = older;
-    copy->newer = older ? older->newer : on->oldest;
-    *(copy->older ? &copy->older->newer : &on->oldest) = copy;
-    *(copy->newer ? &copy->newer->older : &on->newest) = copy;
+    copy->newer = older ? older->newer : shard->oldest;
+    *(copy->older ? &copy->older->newer : &shard->oldest) = copy;
+    *(copy->newer ? &copy->newer->older : &shard->newest) = copy;
+    note_oldest(shard);
 }
 
-static void insert_copy(struct cache *on, struct sm_copy *copy)
+static void insert_copy(struct cache *on, struct shard *shard, struct sm_copy *copy)
 {
-    struct sm_copy **const bin = find_bin_of_stream(on, copy->bytes, get_last_stream(copy));
+    struct sm_copy **const bin = find_bin(shard, copy->bytes);
     copy->next = *bin;
     *bin = copy;
-    insert_copy_by_age(on, copy);
-    on->count++;
-    on->bytes += copy->bytes;
-    sm_gpu_set_cached(copy->device, on->bytes);
+    insert_copy_by_age(shard, copy);
+    atomic_fetch_add_explicit(&on->count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&on->bytes, copy->bytes, memory_order_relaxed);
+    sm_gpu_cached(copy->device, copy->bytes);
     sm_count_up(SM_COUNT_gpu_spare_bytes, copy->bytes);
 }
 
-static struct sm_copy *unlink_copy(struct cache *on, struct sm_copy **link)
+static struct sm_copy *unlink_copy(struct cache *on, struct shard *shard, struct sm_copy **link)
 {
     struct sm_copy *const copy = *link;
     *link = copy->next;
-    *(copy->older ? &copy->older->newer : &on->oldest) = copy->newer;
-    *(copy->newer ? &copy->newer->older : &on->newest) = copy->older;
+    *(copy->older ? &copy->older->newer : &shard->oldest) = copy->newer;
+    *(copy->newer ? &copy->newer->older : &shard->newest) = copy->older;
     copy->next = NULL;
     copy->older = NULL;
     copy->newer = NULL;
-    on->count--;
-    on->bytes -= copy->bytes;
-    sm_gpu_set_cached(copy->device, on->bytes);
+    note_oldest(shard);
+    atomic_fetch_sub_explicit(&on->count, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&on->bytes, copy->bytes, memory_order_relaxed);
+    sm_gpu_uncached(copy->device, copy->bytes);
     sm_count_down(SM_COUNT_gpu_spare_bytes, copy->bytes);
     return copy;
 }
 
-static struct sm_copy *take_oldest_copy(struct cache *on)
+static struct sm_copy *take_oldest_of_shard(struct cache *on, struct shard *shard)
 {
-    const struct sm_copy *const oldest = on->oldest;
-    struct sm_copy **link = find_bin_of_stream(on, oldest->bytes, get_last_stream(oldest));
+    const struct sm_copy *const oldest = shard->oldest;
+    if (!oldest)
+        return NULL;
+    struct sm_copy **link = find_bin(shard, oldest->bytes);
     while (*link != oldest)
         link = &(*link)->next;
-    return unlink_copy(on, link);
+    return unlink_copy(on, shard, link);
+}
+
+/* ---- With no lock held ---- */
+
+static bool is_empty(const struct shard *shard)
+{
+    return atomic_load_explicit(&shard->oldest_at, memory_order_relaxed) == NEVER;
+}
+
+/* Returns the shard with the oldest copy; NULL: all are empty. Another thread may change it at any time. */
+static struct shard *find_shard_of_oldest(struct cache *on)
+{
+    struct shard *found = NULL;
+    uint64_t least = UINT64_MAX;
+    for (struct shard *each = on->shards; each < on->shards + SM_SHARDS; each++) {
+        const uint64_t at = atomic_load_explicit(&each->oldest_at, memory_order_relaxed);
+        if (at != NEVER && at < least) {
+            found = each;
+            least = at;
+        }
+    }
+    return found;
 }
 
 static size_t get_cache_limit(const struct cache *on)
 {
-    return DEFAULT_LIMIT - on->less;
+    return DEFAULT_LIMIT - atomic_load_explicit(&on->less, memory_order_relaxed);
 }
 
 static void prepend_copy(struct sm_copy **list, struct sm_copy *copy)
@@ -123,31 +156,60 @@ static void prepend_copy(struct sm_copy **list, struct sm_copy *copy)
 /* Removes the oldest copies until the limit is kept. */
 static void enforce_cache_limit(struct cache *on, struct sm_copy **gone)
 {
-    while (on->count > MOST || on->bytes > get_cache_limit(on))
-        prepend_copy(gone, take_oldest_copy(on));
+    struct shard *shard;
+    while ((atomic_load_explicit(&on->count, memory_order_relaxed) > MOST ||
+            atomic_load_explicit(&on->bytes, memory_order_relaxed) > get_cache_limit(on)) &&
+           (shard = find_shard_of_oldest(on)) != NULL) {
+        sm_lock(&shard->lock);
+        struct sm_copy *const copy = take_oldest_of_shard(on, shard);
+        sm_unlock(&shard->lock);
+        if (copy)
+            prepend_copy(gone, copy);
+    }
 }
 
-/* Takes a copy of any stream, the one that this stream retired first. The streams take turns. Otherwise memory that is
- * in use for long would hide the rest. */
+/* Takes the copy of a shard that was retired first. */
+static struct sm_copy *take_first_of_shard(struct cache *on, struct shard *shard, size_t bytes)
+{
+    struct sm_copy **found = NULL;
+    sm_lock(&shard->lock);
+    for (struct sm_copy **link = find_bin(shard, bytes); *link; link = &(*link)->next)
+        if ((*link)->bytes == bytes)
+            found = link;
+    struct sm_copy *const copy = found ? unlink_copy(on, shard, found) : NULL;
+    sm_unlock(&shard->lock);
+    return copy;
+}
+
+/* Takes a copy of any stream. The shards take turns. Otherwise memory that is in use for long would hide the rest. */
 static struct sm_copy *take_any_copy(struct cache *on, size_t bytes)
 {
-    struct sm_copy **const bins = find_bins_of_size(on, bytes);
-    struct sm_copy **found = NULL;
-    const unsigned first = on->next_stream++;
-    for (unsigned i = 0; i < STREAMS && !found; i++)
-        for (struct sm_copy **link = &bins[(first + i) % STREAMS]; *link; link = &(*link)->next)
-            if ((*link)->bytes == bytes)
-                found = link;
-    return found ? unlink_copy(on, found) : NULL;
+    struct sm_copy *copy = NULL;
+    if (atomic_load_explicit(&on->count, memory_order_relaxed) == 0)
+        return NULL;
+    const unsigned first = atomic_fetch_add_explicit(&on->next, 1, memory_order_relaxed);
+    for (unsigned i = 0; i < SM_SHARDS && !copy; i++) {
+        struct shard *const shard = &on->shards[(first + i) % SM_SHARDS];
+        if (!is_empty(shard))
+            copy = take_first_of_shard(on, shard, bytes);
+    }
+    return copy;
 }
 
 /* Takes the stream's own copy that was retired last, else one of any stream. */
 static struct sm_copy *take_copy_of_size(struct cache *on, const struct sm_stream *stream, size_t bytes)
 {
-    struct sm_copy **link = find_bin_of_stream(on, bytes, stream);
-    while (*link && ((*link)->bytes != bytes || get_last_stream(*link) != stream))
-        link = &(*link)->next;
-    return *link ? unlink_copy(on, link) : take_any_copy(on, bytes);
+    struct shard *const shard = find_shard(on, stream);
+    struct sm_copy *copy = NULL;
+    if (!is_empty(shard)) {
+        sm_lock(&shard->lock);
+        struct sm_copy **link = find_bin(shard, bytes);
+        while (*link && ((*link)->bytes != bytes || get_last_stream(*link) != stream))
+            link = &(*link)->next;
+        copy = *link ? unlink_copy(on, shard, link) : NULL;
+        sm_unlock(&shard->lock);
+    }
+    return copy ? copy : take_any_copy(on, bytes);
 }
 
 /* ---- Functions for other files ---- */
@@ -155,16 +217,17 @@ static struct sm_copy *take_copy_of_size(struct cache *on, const struct sm_strea
 struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
 {
     struct cache *const on = &devices[copy->device];
+    struct shard *const shard = find_shard(on, get_last_stream(copy));
     struct sm_copy *gone = NULL;
-    sm_lock(&guard);
     if (copy->bytes > get_cache_limit(on)) {
         prepend_copy(&gone, copy);
-    } else {
-        copy->kept_at = ++on->kept;
-        insert_copy(on, copy);
-        enforce_cache_limit(on, &gone);
+        return gone;
     }
-    sm_unlock(&guard);
+    sm_lock(&shard->lock);
+    copy->kept_at = atomic_fetch_add_explicit(&on->kept, 1, memory_order_relaxed) + 1;
+    insert_copy(on, shard, copy);
+    sm_unlock(&shard->lock);
+    enforce_cache_limit(on, &gone);
     return gone;
 }
 
@@ -184,17 +247,19 @@ static bool is_copy_usable(struct sm_copy *copy, const struct sm_stream *stream)
  * no later search may find them. */
 static void reinsert_copies(struct cache *on, struct sm_copy *list, struct sm_copy **gone)
 {
-    sm_lock(&guard);
     while (list) {
         struct sm_copy *const copy = list;
         list = copy->next;
-        if (copy->untracked)
+        if (copy->untracked) {
             prepend_copy(gone, copy);
-        else
-            insert_copy(on, copy);
+        } else {
+            struct shard *const shard = find_shard(on, get_last_stream(copy));
+            sm_lock(&shard->lock);
+            insert_copy(on, shard, copy);
+            sm_unlock(&shard->lock);
+        }
     }
     enforce_cache_limit(on, gone);
-    sm_unlock(&guard);
 }
 
 struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone,
@@ -205,9 +270,7 @@ struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t byte
     struct sm_copy *copy = NULL;
     *gone = NULL;
     for (unsigned tries = 0; tries < TRIES; tries++) {
-        sm_lock(&guard);
         copy = take_copy_of_size(on, stream, bytes);
-        sm_unlock(&guard);
         if (!copy || is_copy_usable(copy, stream))
             break;
         prepend_copy(&unusable, copy);
@@ -225,34 +288,29 @@ struct sm_copy *sm_device_cache_take_all(int device)
 {
     struct cache *const on = &devices[device];
     struct sm_copy *all = NULL;
-    sm_lock(&guard);
-    while (on->count > 0)
-        prepend_copy(&all, take_oldest_copy(on));
-    sm_unlock(&guard);
+    for (struct shard *each = on->shards; each < on->shards + SM_SHARDS; each++) {
+        sm_lock(&each->lock);
+        struct sm_copy *copy;
+        while ((copy = take_oldest_of_shard(on, each)) != NULL)
+            prepend_copy(&all, copy);
+        sm_unlock(&each->lock);
+    }
     return all;
 }
 
 size_t sm_device_cache_bytes(int device)
 {
-    struct cache *const on = &devices[device];
-    sm_lock(&guard);
-    const size_t bytes = on->bytes;
-    sm_unlock(&guard);
-    return bytes;
+    return atomic_load_explicit(&devices[device].bytes, memory_order_relaxed);
 }
 
 void sm_device_cache_set_limit(int device, size_t bytes)
 {
-    struct cache *const on = &devices[device];
-    sm_lock(&guard);
-    on->less = bytes < DEFAULT_LIMIT ? DEFAULT_LIMIT - bytes : 0;
-    sm_unlock(&guard);
+    atomic_store_explicit(&devices[device].less, bytes < DEFAULT_LIMIT ? DEFAULT_LIMIT - bytes : 0,
+                          memory_order_relaxed);
 }
 
 void sm_device_cache_reset(void)
 {
-    sm_lock(&guard);
     for (int device = 0; device < SM_MAX_DEVICES; device++)
-        devices[device].less = 0;
-    sm_unlock(&guard);
+        sm_device_cache_set_limit(device, DEFAULT_LIMIT);
 }

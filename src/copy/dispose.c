@@ -87,10 +87,18 @@ static void free_pageable_memory(struct sm_copy *copy)
     sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
 }
 
-void sm_copy_free_pageable(struct sm_copy *copy)
+static void free_pinned_memory(const struct sm_copy *copy)
+{
+    sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->block);
+}
+
+void sm_copy_free_idle_host(struct sm_copy *copy)
 {
     sm_hands_fill();
-    free_pageable_memory(copy);
+    if (copy->source == SYNCED_MEM_SOURCE_PINNED)
+        free_pinned_memory(copy);
+    else
+        free_pageable_memory(copy);
     sm_copy_struct_give(copy);
     sm_hands_empty(true);
 }
@@ -170,7 +178,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_f
         *status = sm_free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
-        sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->block);
+        free_pinned_memory(copy);
         break;
     case SYNCED_MEM_SOURCE_MAPPED:
         sm_host_pool_free(copy->base, copy->bytes, copy->block);

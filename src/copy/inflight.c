@@ -12,12 +12,6 @@ static void replace_fence(struct sm_fence **slot, struct sm_fence *fence)
     *slot = fence;
 }
 
-struct sm_fence *sm_inflight_lost(const struct sm_copy *copy)
-{
-    struct sm_fence *const arrival = sm_inflight_arrival(copy);
-    return sm_fence_state(arrival) == SM_FENCE_LOST ? arrival : NULL;
-}
-
 struct sm_fence *sm_inflight_arrival_from_elsewhere(const struct sm_copy *copy)
 {
     struct sm_fence *const arrival = sm_inflight_arrival(copy);
@@ -125,11 +119,9 @@ struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflictin
     return lost ? lost : unfinished;
 }
 
-struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting)
+struct sm_fence *sm_uses_queueing(const struct sm_use *list)
 {
-    if (!copy->write_is_covered && sm_fence_state(copy->write) == SM_FENCE_QUEUEING)
-        return copy->write;
-    for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
+    for (const struct sm_use *use = list; use; use = use->next)
         if (sm_fence_state(use->fence) == SM_FENCE_QUEUEING)
             return use->fence;
     return NULL;

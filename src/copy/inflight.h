@@ -60,7 +60,11 @@ static inline struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy)
     return copy->arriving ? brings : NULL;
 }
 /* Returns the arrival's fence if it is lost, so that the contents never arrive; else NULL. */
-struct sm_fence *sm_inflight_lost(const struct sm_copy *copy);
+static inline struct sm_fence *sm_inflight_lost(const struct sm_copy *copy)
+{
+    struct sm_fence *const arrival = sm_inflight_arrival(copy);
+    return sm_fence_state(arrival) == SM_FENCE_LOST ? arrival : NULL;
+}
 /* Returns the arrival's fence if it is open, and of another device than the memory's; else NULL. Streams of the
  * memory's device need not notice the loss of the other device. */
 struct sm_fence *sm_inflight_arrival_from_elsewhere(const struct sm_copy *copy);
@@ -86,9 +90,17 @@ static inline bool sm_inflight_is_blocked(const struct sm_copy *copy, bool confl
     return may_be && sm_inflight_blocker(copy, conflicting);
 }
 
+/* Returns the first fence of a list of uses that is still queueing; NULL: none. */
+struct sm_fence *sm_uses_queueing(const struct sm_use *list);
+
 /* Returns the first fence the access has to wait for that is still queueing: until then no stream can wait for it.
  * NULL: none. Queries no device. */
-struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting);
+static inline struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting)
+{
+    if (!copy->write_is_covered && sm_fence_state(copy->write) == SM_FENCE_QUEUEING)
+        return copy->write;
+    return conflicting && copy->reads ? sm_uses_queueing(copy->reads) : NULL;
+}
 
 /* Returns the same, but a lost arrival comes first: a wait for it returns why it failed. */
 struct sm_fence *sm_inflight_unqueued(const struct sm_copy *copy, bool conflicting);

@@ -3,35 +3,64 @@
 
 #include "base/copy_threads.h"
 #include "base/mutex.h"
+#include "base/shard.h"
 #include "memory/pinned/host_pool.h"
 #include "copy/staging.h"
+#include "copy/urgent.h"
 #include "base/stats.h"
 #include "base/status.h"
+#include "system/streaming.h"
 #include "trace/trace.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The size of each chunk but the last is a multiple of a step. */
-enum { CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144 };
+/* The size of a chunk is a multiple of a step, or that of a buffer. Every thread gets a piece of every chunk. */
+enum { CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144, CHUNKS = 16, PIECES = 16, SMALLEST_PIECE = 16384 };
+
+/* Pushes of these sizes, and larger pulls too, copy past the caches. */
+enum { LEAST_STREAMED = 2097152, MOST_STREAMED_UP = 33554432 };
+
+/* A thread polls a chunk so often, some 100 microseconds, before it sleeps. */
+enum { POLLS = 2000 };
+
+/* A page-locked buffer, which has one chunk after another. Numbers of chunks in it are counted from 1. */
+struct buffer {
+    struct sm_pinned memory;
+    char *data;                /* NULL: no memory could be page-locked */
+    struct sm_fence *fence;    /* of the device's part of the chunk, if anybody has to wait for it alone */
+    bool stray;                /* nobody can tell when the device is done with it; never used again */
+    atomic_size_t queued;      /* the chunk whose device's part is queued */
+    atomic_size_t ready;       /* the chunk whose pieces threads may copy */
+    char apart[SM_CACHE_LINE]; /* threads poll the numbers above while others count down */
+    atomic_size_t left;        /* pieces of that chunk that are not copied yet */
+};
 
 struct job {
     struct sm_task task;
     struct sm_host_work work;
     bool up;      /* to the device, else to the host */
     bool of_user; /* the host memory is the caller's */
+    bool streams; /* the threads copy past the caches */
     struct sm_stream *internal;
     char *host;
     char *device;
     size_t size;
-    size_t chunk;
+    size_t chunk;           /* bytes */
+    size_t piece;           /* bytes */
     struct sm_fence *after; /* the work that writes the source */
     struct sm_fence *host_fence;
     struct sm_fence *device_fence;
     struct sm_events progress;
+    atomic_uint sleepers;     /* threads that wait for a chunk on progress */
+    atomic_bool failed;       /* status is not OK */
+    atomic_bool is_known;     /* copy threads have been awakened for it */
+    atomic_bool is_requested; /* of a pull: a thread queues the first chunks, or has done so */
+    char apart[SM_CACHE_LINE];
+    atomic_size_t taken; /* pieces that threads have taken to copy, and more once none is left */
+    char apart_too[SM_CACHE_LINE];
     struct sm_mutex lock; /* guards the fields below */
-    size_t taken;         /* bytes that threads have taken to copy */
     size_t queued;        /* bytes that are queued on the internal stream */
     unsigned workers;     /* threads at work */
     bool over;
@@ -39,16 +68,8 @@ struct job {
     struct sm_detail why;
     unsigned char from, to; /* synced_mem_source */
     struct sm_trace_who who;
-};
-
-/* A page-locked buffer of one thread, and the chunk in it. */
-struct buffer {
-    struct sm_pinned memory;
-    char *data;
-    size_t offset;
-    size_t bytes;           /* 0: it is empty */
-    struct sm_fence *fence; /* of the device's part; NULL once that is done */
-    bool stray;             /* nobody can tell when the device is done with it; never used again */
+    size_t count; /* of buffers */
+    struct buffer buffers[];
 };
 
 static struct job *get_job_of_task(struct sm_task *task)
@@ -69,58 +90,79 @@ static void fail_job(struct job *job, synced_mem_status status)
         job->why = sm_detail_get();
     }
     sm_mutex_unlock(&job->lock);
+    atomic_store(&job->failed, true);
+    sm_events_add(&job->progress);
 }
 
-static synced_mem_status get_job_status(struct job *job)
+static bool has_failed(struct job *job)
 {
-    sm_mutex_lock(&job->lock);
-    const synced_mem_status status = job->status;
-    sm_mutex_unlock(&job->lock);
-    return status;
+    return atomic_load_explicit(&job->failed, memory_order_relaxed);
 }
 
-/* ---- Chunks ---- */
+/* ---- Chunks and pieces ---- */
 
-static void free_staging_buffer(const struct job *job, struct buffer *buffer)
+static size_t divide_up(size_t bytes, size_t by)
 {
-    if (buffer->stray)
-        sm_count_up(SM_COUNT_quarantined, 1);
-    else if (buffer->data)
-        sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.block);
+    return (bytes + by - 1) / by;
 }
 
-/* Waits until the device is done with the buffer. If that cannot be known, the buffer is stray. */
-static synced_mem_status wait_for_buffer(const struct job *job, struct buffer *buffer)
+static size_t count_chunks(const struct job *job)
 {
-    synced_mem_status status = buffer->fence ? sm_fence_wait(buffer->fence) : SYNCED_MEM_OK;
-    if (status != SYNCED_MEM_OK && sm_fence_is_open(buffer->fence)) {
-        status = sm_device_stream_sync(job->internal->device, job->internal->handle);
-        buffer->stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
+    return divide_up(job->size, job->chunk);
+}
+
+static size_t count_pieces(const struct job *job, size_t chunk)
+{
+    const size_t left = job->size - chunk * job->chunk;
+    return divide_up(left < job->chunk ? left : job->chunk, job->piece);
+}
+
+static size_t count_all_pieces(const struct job *job)
+{
+    const size_t last = count_chunks(job) - 1;
+    return last * divide_up(job->chunk, job->piece) + count_pieces(job, last);
+}
+
+static struct buffer *get_buffer(struct job *job, size_t chunk)
+{
+    return &job->buffers[chunk % job->count];
+}
+
+/* A thread that announces itself before it reads the number is awakened, or sees the number. */
+static void set_number(struct job *job, atomic_size_t *number, size_t value)
+{
+    atomic_store(number, value);
+    if (atomic_load(&job->sleepers) > 0)
+        sm_events_add(&job->progress);
+}
+
+static void sleep_until(struct job *job, atomic_size_t *number, size_t value)
+{
+    atomic_fetch_add(&job->sleepers, 1);
+    for (;;) {
+        const unsigned seen = sm_events_seen(&job->progress);
+        if (atomic_load(number) == value || atomic_load(&job->failed))
+            break;
+        sm_events_wait(&job->progress, seen);
     }
-    sm_fence_drop(buffer->fence);
-    buffer->fence = NULL;
-    return status;
+    atomic_fetch_sub(&job->sleepers, 1);
 }
 
-static void copy_part(const struct job *job, void *to, const void *from, size_t bytes)
+/* Waits until another thread has set the number. Returns false if the transfer fails instead. */
+static bool wait_for_number(struct job *job, atomic_size_t *number, size_t value)
 {
-    const uint64_t since = sm_trace_begin();
-    memcpy(to, from, bytes);
-    sm_trace_part(since, &job->who, bytes, job->up);
+    for (int i = 0; i < POLLS && !has_failed(job); i++) {
+        if (atomic_load_explicit(number, memory_order_acquire) == value)
+            return true;
+        sm_pause();
+    }
+    sleep_until(job, number, value);
+    return !has_failed(job);
 }
 
-static synced_mem_status empty_buffer(const struct job *job, struct buffer *buffer)
-{
-    if (buffer->bytes == 0)
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = wait_for_buffer(job, buffer);
-    if (status == SYNCED_MEM_OK && !job->up)
-        copy_part(job, job->host + buffer->offset, buffer->data, buffer->bytes);
-    buffer->bytes = 0;
-    return status;
-}
+/* ---- The device's part ---- */
 
-static synced_mem_status queue_chunk(const struct job *job, void *host, size_t offset, size_t bytes)
+static synced_mem_status queue_copy(const struct job *job, void *host, size_t offset, size_t bytes)
 {
     const struct sm_stream *const internal = job->internal;
     const struct sm_trace_moved moved = {
@@ -133,12 +175,85 @@ static synced_mem_status queue_chunk(const struct job *job, void *host, size_t o
     return status;
 }
 
+/* Counts bytes that are queued. Once the last are, a stream can wait for the device's part, and a push has read its
+ * source. Returns whether the device's fence has an event behind them. If none could be recorded, end_device_part()
+ * waits for that part. */
+static bool count_queued_bytes(struct job *job, size_t bytes)
+{
+    sm_mutex_lock(&job->lock);
+    job->queued += bytes;
+    const bool all = job->queued == job->size;
+    sm_mutex_unlock(&job->lock);
+    if (!all)
+        return false;
+    const bool recorded = sm_fence_record_event(job->device_fence, job->internal->handle) == SYNCED_MEM_OK;
+    if (job->up)
+        sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
+    sm_events_add(&job->progress);
+    return recorded;
+}
+
+/* Queues a chunk between the device and its buffer. The chunk needs a fence of its own if its bytes have to arrive, or
+ * if another chunk comes into the buffer. */
+static synced_mem_status queue_chunk(struct job *job, size_t chunk)
+{
+    struct buffer *const buffer = get_buffer(job, chunk);
+    const size_t offset = chunk * job->chunk;
+    const size_t bytes = job->size - offset < job->chunk ? job->size - offset : job->chunk;
+    SM_TRY(queue_copy(job, buffer->data, offset, bytes));
+    const bool is_marked = count_queued_bytes(job, bytes);
+    const bool is_awaited = !job->up || chunk + job->count < count_chunks(job);
+    if (is_marked)
+        buffer->fence = sm_fence_hold(job->device_fence);
+    else if (is_awaited)
+        SM_TRY(sm_transfer_record(job->internal, &buffer->fence, &buffer->stray));
+    set_number(job, &buffer->queued, chunk + 1);
+    return SYNCED_MEM_OK;
+}
+
+/* Waits until the device is done with the work behind the fence. If that cannot be known, *stray is set. */
+static synced_mem_status wait_for_device(const struct job *job, struct sm_fence *fence, bool *stray)
+{
+    synced_mem_status status = sm_fence_wait(fence);
+    if (status != SYNCED_MEM_OK && sm_fence_is_open(fence)) {
+        status = sm_device_stream_sync(job->internal->device, job->internal->handle);
+        *stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
+    }
+    return status;
+}
+
+static synced_mem_status wait_for_buffer(const struct job *job, struct buffer *buffer)
+{
+    struct sm_fence *const fence = buffer->fence;
+    const synced_mem_status status = fence ? wait_for_device(job, fence, &buffer->stray) : SYNCED_MEM_OK;
+    buffer->fence = NULL;
+    sm_fence_drop(fence);
+    return status;
+}
+
+/* ---- The host's part ---- */
+
+static void copy_cached(void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+static void copy_piece(const struct job *job, char *buffer, size_t offset, size_t bytes)
+{
+    const uint64_t since = sm_trace_begin();
+    char *const host = job->host + offset;
+    (job->streams ? sm_copy_streaming : copy_cached)(job->up ? buffer : host, job->up ? host : buffer, bytes);
+    sm_trace_part(since, &job->who, bytes, job->up);
+}
+
+/* ---- Chunks without page-locked memory ---- */
+
 /* Copies a chunk from or to pageable memory. The stream is synchronized, since that memory may be in use until then.
  * *stray: nobody can tell when the device is done with it. */
 static synced_mem_status transfer_pageable(const struct job *job, void *host, size_t offset, size_t bytes, bool *stray)
 {
     *stray = false;
-    SM_TRY(queue_chunk(job, host, offset, bytes));
+    SM_TRY(queue_copy(job, host, offset, bytes));
     const synced_mem_status status = sm_device_stream_sync(job->internal->device, job->internal->handle);
     *stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
     return status;
@@ -147,95 +262,160 @@ static synced_mem_status transfer_pageable(const struct job *job, void *host, si
 /* Memory of the caller's may be page-locked in part, and the runtime would refuse its pointer. */
 static synced_mem_status transfer_through_heap(const struct job *job, size_t offset, size_t bytes)
 {
-    struct buffer buffer = {.data = calloc(1, bytes)};
-    if (!buffer.data)
+    bool stray;
+    char *const data = calloc(1, bytes);
+    if (!data)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a part of %zu bytes", bytes);
     if (job->up)
-        copy_part(job, buffer.data, job->host + offset, bytes);
-    const synced_mem_status status = transfer_pageable(job, buffer.data, offset, bytes, &buffer.stray);
+        copy_piece(job, data, offset, bytes);
+    const synced_mem_status status = transfer_pageable(job, data, offset, bytes, &stray);
     if (status == SYNCED_MEM_OK && !job->up)
-        copy_part(job, job->host + offset, buffer.data, bytes);
-    if (buffer.stray)
+        copy_piece(job, data, offset, bytes);
+    if (stray)
         sm_count_up(SM_COUNT_quarantined, 1);
     else
-        free(buffer.data);
+        free(data);
     return status;
 }
 
-static synced_mem_status load_buffer(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
+/* The runtime transfers the whole chunk, and one thread waits for it. */
+static synced_mem_status transfer_chunk(struct job *job, size_t chunk)
 {
     bool stray;
+    const size_t offset = chunk * job->chunk;
+    const size_t bytes = job->size - offset < job->chunk ? job->size - offset : job->chunk;
+    SM_TRY(job->of_user ? transfer_through_heap(job, offset, bytes)
+                        : transfer_pageable(job, job->host + offset, offset, bytes, &stray));
+    (void)count_queued_bytes(job, bytes);
+    return SYNCED_MEM_OK;
+}
+
+/* ---- A chunk's course ---- */
+
+static void obtain_buffer(const struct job *job, struct buffer *buffer)
+{
     if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
         buffer->data = buffer->memory.data;
-    if (!buffer->data) /* no memory can be page-locked */
-        return job->of_user ? transfer_through_heap(job, offset, bytes)
-                            : transfer_pageable(job, job->host + offset, offset, bytes, &stray);
-    if (job->up)
-        copy_part(job, buffer->data, job->host + offset, bytes);
-    SM_TRY(queue_chunk(job, buffer->data, offset, bytes));
-    synced_mem_status status = sm_transfer_record(job->internal, &buffer->fence, &buffer->stray);
-    if (status == SYNCED_MEM_OK) {
-        buffer->offset = offset;
-        buffer->bytes = bytes;
-    }
+}
+
+/* Queues a chunk of a pull. Without a buffer the first thread that takes a piece transfers the chunk. */
+static synced_mem_status request_chunk(struct job *job, size_t chunk)
+{
+    struct buffer *const buffer = get_buffer(job, chunk);
+    obtain_buffer(job, buffer);
+    if (buffer->data)
+        return queue_chunk(job, chunk);
+    set_number(job, &buffer->queued, chunk + 1);
+    return SYNCED_MEM_OK;
+}
+
+/* Queues the chunks of a pull that find an empty buffer at first, each of which exists for a chunk. So many are in
+ * flight from then on. One thread does this, in order, while the others wait for the first chunks. A transfer whose
+ * source could not be waited for has failed, and must not be read. */
+static synced_mem_status request_first_chunks(struct job *job)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (atomic_exchange(&job->is_requested, true))
+        return SYNCED_MEM_OK;
+    for (size_t chunk = 0; chunk < job->count && status == SYNCED_MEM_OK && !has_failed(job); chunk++)
+        status = request_chunk(job, chunk);
     return status;
 }
 
-/* ---- A thread's part ---- */
-
-/* Counts the thread as a worker, also to end a transfer that failed before any thread worked on it. */
-static bool enter_job(struct job *job)
+/* Waits until threads may copy the chunk: its bytes have arrived, or the device has read those that were in the buffer
+ * before. The thread with the first piece does this, and tells the others. */
+static synced_mem_status open_chunk(struct job *job, size_t chunk)
 {
-    sm_mutex_lock(&job->lock);
-    const bool is_open = !job->over && (job->taken < job->size || job->status != SYNCED_MEM_OK);
-    job->workers += is_open;
-    sm_mutex_unlock(&job->lock);
-    return is_open;
-}
-
-static size_t take_chunk(struct job *job, size_t *offset)
-{
-    sm_mutex_lock(&job->lock);
-    const size_t left = job->status == SYNCED_MEM_OK ? job->size - job->taken : 0;
-    const size_t bytes = left < job->chunk ? left : job->chunk;
-    *offset = job->taken;
-    job->taken += bytes;
-    sm_mutex_unlock(&job->lock);
-    return bytes;
-}
-
-/* Once the last chunk is queued, a stream can wait for the device's part. If no event could be recorded, end_job()
- * waits for that part. */
-static void count_queued_bytes(struct job *job, size_t bytes)
-{
-    sm_mutex_lock(&job->lock);
-    job->queued += bytes;
-    const bool all = job->queued == job->size;
-    sm_mutex_unlock(&job->lock);
-    if (!all)
-        return;
-    (void)sm_fence_record_event(job->device_fence, job->internal->handle);
+    struct buffer *const buffer = get_buffer(job, chunk);
+    const size_t earlier = chunk < job->count ? 0 : chunk + 1 - job->count;
+    if (!wait_for_number(job, &buffer->queued, job->up ? earlier : chunk + 1))
+        return SYNCED_MEM_OK; /* another thread has recorded the failure */
+    SM_TRY(wait_for_buffer(job, buffer));
     if (job->up)
-        sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
-    sm_events_add(&job->progress);
+        obtain_buffer(job, buffer);
+    if (!buffer->data)
+        SM_TRY(transfer_chunk(job, chunk));
+    atomic_store_explicit(&buffer->left, count_pieces(job, chunk), memory_order_relaxed);
+    set_number(job, &buffer->ready, chunk + 1);
+    return SYNCED_MEM_OK;
 }
 
-/* Waits for a device's part without an event: a chunk was not queued, or the event was not recorded. */
-static void end_device_part(struct job *job)
+/* The buffer of a push goes to the device, and that of a pull gets the next chunk. */
+static synced_mem_status close_chunk(struct job *job, size_t chunk)
+{
+    struct buffer *const buffer = get_buffer(job, chunk);
+    const size_t next = chunk + job->count;
+    if (!job->up)
+        return next < count_chunks(job) ? request_chunk(job, next) : SYNCED_MEM_OK;
+    if (buffer->data)
+        return queue_chunk(job, chunk);
+    set_number(job, &buffer->queued, chunk + 1);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status move_piece(struct job *job, size_t number)
+{
+    const size_t each = divide_up(job->chunk, job->piece);
+    const size_t chunk = number / each;
+    const size_t within = number % each * job->piece;
+    struct buffer *const buffer = get_buffer(job, chunk);
+    if (within == 0)
+        SM_TRY(open_chunk(job, chunk));
+    if (!wait_for_number(job, &buffer->ready, chunk + 1))
+        return SYNCED_MEM_OK;
+    const size_t offset = chunk * job->chunk + within;
+    const size_t end = (chunk + 1) * job->chunk < job->size ? (chunk + 1) * job->chunk : job->size;
+    if (buffer->data)
+        copy_piece(job, buffer->data + within, offset, end - offset < job->piece ? end - offset : job->piece);
+    const bool was_last = atomic_fetch_sub_explicit(&buffer->left, 1, memory_order_acq_rel) == 1;
+    return was_last ? close_chunk(job, chunk) : SYNCED_MEM_OK;
+}
+
+/* ---- The end ---- */
+
+/* Waits for a device's part without an event: a chunk was not queued, or the event was not recorded. Returns whether
+ * the part is stray. */
+static bool end_device_part(struct job *job)
 {
     const struct sm_stream *const internal = job->internal;
     const synced_mem_status status = sm_device_stream_sync(internal->device, internal->handle);
     const bool stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
     if (status != SYNCED_MEM_OK)
         fail_job(job, status);
-    const bool lost = stray || (job->up && get_job_status(job) != SYNCED_MEM_OK);
+    const bool lost = stray || (job->up && has_failed(job));
     sm_fence_close(job->device_fence, lost ? SM_FENCE_LOST : SM_FENCE_DONE, stray);
+    return stray;
+}
+
+/* Waits until the device is done with all buffers. Returns whether that is unknown. */
+static bool wait_for_device_part(struct job *job)
+{
+    bool stray = false;
+    if (sm_fence_state(job->device_fence) == SM_FENCE_QUEUEING)
+        return end_device_part(job);
+    const synced_mem_status status = wait_for_device(job, job->device_fence, &stray);
+    if (status != SYNCED_MEM_OK)
+        fail_job(job, status);
+    return stray;
+}
+
+static void free_buffers(struct job *job, bool stray)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        struct buffer *const buffer = &job->buffers[i];
+        sm_fence_drop(buffer->fence);
+        if (buffer->data && (stray || buffer->stray))
+            sm_count_up(SM_COUNT_quarantined, 1);
+        else if (buffer->data)
+            sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.block);
+    }
 }
 
 static void release_fences(struct job *job)
 {
     sm_events_add(&job->progress);
     sm_copy_threads_remove(&job->task);
+    sm_bulk_end(job->internal->device, job->up ? SM_H2D : SM_D2H);
     sm_fence_drop(job->device_fence);
     sm_fence_drop(job->host_fence);
 }
@@ -243,51 +423,66 @@ static void release_fences(struct job *job)
 /* Ends the fences. The last worker calls it. */
 static void end_job(struct job *job)
 {
-    if (sm_fence_state(job->device_fence) == SM_FENCE_QUEUEING)
-        end_device_part(job);
-    else if (!job->up && get_job_status(job) == SYNCED_MEM_OK) /* each chunk was waited for */
-        sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
+    const bool stray = wait_for_device_part(job);
+    free_buffers(job, stray);
     if (sm_fence_state(job->host_fence) == SM_FENCE_QUEUEING) {
-        const bool lost = !job->up && get_job_status(job) != SYNCED_MEM_OK;
+        const bool lost = !job->up && has_failed(job);
         sm_fence_close(job->host_fence, lost ? SM_FENCE_LOST : SM_FENCE_DONE, false);
     }
     release_fences(job);
+}
+
+/* ---- A thread's part ---- */
+
+static bool has_pieces_or_failed(struct job *job)
+{
+    return atomic_load_explicit(&job->taken, memory_order_relaxed) < count_all_pieces(job) || has_failed(job);
+}
+
+/* Counts the thread as a worker, also to end a transfer that failed before any thread worked on it. */
+static bool enter_job(struct job *job)
+{
+    sm_mutex_lock(&job->lock);
+    const bool is_open = !job->over && has_pieces_or_failed(job);
+    job->workers += is_open;
+    sm_mutex_unlock(&job->lock);
+    return is_open;
 }
 
 static void leave_job(struct job *job)
 {
     sm_mutex_lock(&job->lock);
     job->workers--;
-    const bool is_last = job->workers == 0 && !job->over && (job->taken == job->size || job->status != SYNCED_MEM_OK);
+    const bool is_last = job->workers == 0 && !job->over;
     job->over = job->over || is_last;
     sm_mutex_unlock(&job->lock);
     if (is_last)
         end_job(job);
 }
 
+/* The thread that waits for a pull first queues the device's part, and then awakens the others. */
+static synced_mem_status begin_pull(struct job *job)
+{
+    const synced_mem_status status = request_first_chunks(job);
+    if (status == SYNCED_MEM_OK && !atomic_exchange(&job->is_known, true))
+        sm_copy_threads_wake();
+    return status;
+}
+
 static void work_on_job(struct job *job)
 {
-    struct buffer buffers[2] = {{.data = NULL}, {.data = NULL}};
-    size_t offset;
-    size_t bytes;
     if (!enter_job(job))
         return;
-    for (unsigned turn = 0; (bytes = take_chunk(job, &offset)) > 0; turn++) {
-        struct buffer *const buffer = &buffers[turn % 2];
-        synced_mem_status status = empty_buffer(job, buffer);
-        if (status == SYNCED_MEM_OK)
-            status = load_buffer(job, buffer, offset, bytes);
-        if (status == SYNCED_MEM_OK)
-            count_queued_bytes(job, bytes);
-        else
-            fail_job(job, status);
+    const size_t pieces = count_all_pieces(job);
+    synced_mem_status status = job->up ? SYNCED_MEM_OK : begin_pull(job);
+    while (status == SYNCED_MEM_OK && !has_failed(job)) {
+        const size_t piece = atomic_fetch_add_explicit(&job->taken, 1, memory_order_relaxed);
+        if (piece >= pieces)
+            break;
+        status = move_piece(job, piece);
     }
-    for (int i = 0; i < 2; i++) {
-        const synced_mem_status status = empty_buffer(job, &buffers[i]);
-        if (status != SYNCED_MEM_OK)
-            fail_job(job, status);
-        free_staging_buffer(job, &buffers[i]);
-    }
+    if (status != SYNCED_MEM_OK)
+        fail_job(job, status);
     leave_job(job);
 }
 
@@ -321,6 +516,18 @@ static void free_task_job(struct sm_task *task)
 
 /* ---- Waiting ---- */
 
+/* Waits for the threads that still copy the last pieces, which takes a few microseconds. */
+static void wait_for_others(struct job *job, const struct sm_fence *fence)
+{
+    for (int i = 0; i < POLLS && sm_fence_state(fence) == SM_FENCE_QUEUEING; i++)
+        sm_pause();
+    unsigned seen = sm_events_seen(&job->progress);
+    while (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
+        sm_events_wait(&job->progress, seen);
+        seen = sm_events_seen(&job->progress);
+    }
+}
+
 /* A thread that waits takes part. So the transfer makes progress even while the copy threads wait for something
  * else. */
 static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_fence *fence)
@@ -331,11 +538,7 @@ static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_
         sm_copy_threads_ready(&job->task);
         work_on_job(job);
     }
-    unsigned seen = sm_events_seen(&job->progress);
-    while (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
-        sm_events_wait(&job->progress, seen);
-        seen = sm_events_seen(&job->progress);
-    }
+    wait_for_others(job, fence);
     sm_mutex_lock(&job->lock);
     const synced_mem_status status = sm_fence_state(fence) == SM_FENCE_LOST ? job->status : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
@@ -354,7 +557,7 @@ static void drop_work(struct sm_host_work *work)
 static bool end_unbegun_job(struct job *job)
 {
     sm_mutex_lock(&job->lock);
-    const bool ends = !job->over && job->workers == 0 && job->taken == 0;
+    const bool ends = !job->over && job->workers == 0 && atomic_load(&job->taken) == 0;
     job->over = job->over || ends;
     sm_mutex_unlock(&job->lock);
     return ends;
@@ -366,12 +569,12 @@ void sm_staged_cancel(struct sm_fence *arrival)
     if (!arrival || !arrival->work || arrival->work->finish != finish_work)
         return;
     struct job *const job = get_job_of_work(arrival->work);
-    if (sm_staged_has_threads() || !end_unbegun_job(job))
+    if ((sm_staged_has_threads() && atomic_load(&job->is_known)) || !end_unbegun_job(job))
         return;
     if (!job->up)
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
     else if (sm_fence_record_event(job->device_fence, job->internal->handle) != SYNCED_MEM_OK)
-        end_device_part(job);
+        (void)end_device_part(job);
     sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
     release_fences(job);
 }
@@ -395,20 +598,44 @@ void sm_staged_shutdown(void)
     sm_copy_threads_end();
 }
 
-/* One chunk for every thread, but none larger than a buffer. None is so small that queueing it takes longer than
- * copying it. */
+/* A larger chunk costs the device less for each byte; a smaller one leaves less to do when the last has arrived, or
+ * before the first is sent. So chunks double while the transfer quadruples. */
 static size_t choose_chunk_size(size_t size)
 {
     const size_t largest = sm_staging_buffer();
-    const size_t parts = (size_t)sm_staging_threads() + 1;
-    const size_t even = (size / parts + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
-    const size_t chunk = even > SMALLEST_CHUNK ? even : SMALLEST_CHUNK;
+    const size_t whole = divide_up(size, CHUNK_STEP) * CHUNK_STEP;
+    size_t chunk = SMALLEST_CHUNK;
+    while (size / chunk / CHUNKS >= chunk / SMALLEST_CHUNK && chunk < largest)
+        chunk *= 2;
+    chunk = chunk < whole ? chunk : whole;
     return chunk < largest ? chunk : largest;
+}
+
+static size_t choose_piece_size(size_t chunk)
+{
+    const size_t piece = divide_up(chunk, PIECES);
+    return piece > SMALLEST_PIECE ? piece : SMALLEST_PIECE;
+}
+
+/* Returns how many copy threads are started for a transfer. Below the minimum the caller alone works on it. */
+static unsigned count_threads(size_t size)
+{
+    return size >= sm_staging_minimum() ? sm_staging_threads() : 0;
+}
+
+/* Two buffers for each thread, the caller's included, if there are so many chunks. */
+static size_t choose_buffers(size_t size, size_t chunk)
+{
+    const size_t chunks = divide_up(size, chunk);
+    const size_t most = 2 * ((size_t)count_threads(size) + 1);
+    return chunks < most ? chunks : most;
 }
 
 static struct job *create_job(const struct sm_transfer *transfer, struct sm_stream *internal, struct sm_fence *after)
 {
-    struct job *const job = calloc(1, sizeof *job);
+    const size_t chunk = choose_chunk_size(transfer->size);
+    const size_t count = choose_buffers(transfer->size, chunk);
+    struct job *const job = calloc(1, sizeof *job + count * sizeof *job->buffers);
     if (!job) {
         (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a transfer");
         return NULL;
@@ -418,14 +645,18 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
     job->work = (struct sm_host_work){.finish = finish_work, .drop = drop_work};
     job->up = up;
     job->of_user = sm_copy_is_of_user(up ? transfer->from : transfer->to);
+    job->streams = transfer->size >= LEAST_STREAMED && (!up || transfer->size <= MOST_STREAMED_UP);
     job->internal = internal;
     job->host = up ? sm_transfer_source(transfer) : sm_copy_data(transfer->to);
     job->device = up ? sm_copy_data(transfer->to) : sm_transfer_source(transfer);
     job->from = transfer->from->source;
     job->to = transfer->to->source;
     job->size = transfer->size;
-    job->chunk = choose_chunk_size(transfer->size);
+    job->chunk = chunk;
+    job->piece = choose_piece_size(chunk);
+    job->count = count;
     job->after = after ? sm_fence_hold(after) : NULL;
+    atomic_store_explicit(&job->is_known, !transfer->is_awaited, memory_order_relaxed);
     return job;
 }
 
@@ -461,6 +692,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
         sm_inflight_unreserve(read);
         return status;
     }
+    sm_bulk_begin(internal->device, transfer->direction);
     sm_inflight_read(transfer->from, read, sm_fence_hold(job->up ? job->host_fence : job->device_fence), &earlier);
     sm_uses_free(earlier);
     sm_inflight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));
@@ -470,7 +702,9 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     sm_count_up(job->up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
     sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->size);
     sm_trace_staged_begun(transfer->direction, transfer->size, &job->who);
-    sm_copy_threads_add(&job->task, !after, job->size >= sm_staging_minimum() ? sm_staging_threads() : 0);
+    sm_copy_threads_add(&job->task, !after, count_threads(job->size));
+    if (atomic_load(&job->is_known))
+        sm_copy_threads_wake();
     sm_task_drop(&job->task);
     return SYNCED_MEM_OK;
 }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 enum { MAX_THREADS = 64, BUSY_LINK = 8 };
-enum { SMALLEST_BUFFER = 65536, BUFFER = 2097152, LARGEST_BUFFER = 67108864, MINIMUM = 1048576 };
+enum { SMALLEST_BUFFER = 65536, BUFFER = 2097152, LARGEST_BUFFER = 67108864, MINIMUM = 131072 };
 
 static struct {
     atomic_uint threads;

@@ -2,6 +2,7 @@
 #include "copy/transfer.h"
 
 #include "base/stats.h"
+#include "copy/urgent.h"
 #include "trace/trace.h"
 
 synced_mem_status sm_transfer_record(struct sm_stream *stream, struct sm_fence **fence, bool *untracked)
@@ -22,10 +23,15 @@ static void enter_write(struct sm_copy *to, struct sm_fence *fence)
     to->arriving = fence != NULL;
 }
 
+static const void *get_source(const struct sm_transfer *transfer)
+{
+    return transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_transfer_source(transfer);
+}
+
 static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
-    void *const to = sm_copy_data(transfer->to);
-    const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_transfer_source(transfer);
+    void *const to = transfer->arrival ? sm_arrival_buffer(transfer->arrival) : sm_copy_data(transfer->to);
+    const void *const from = get_source(transfer);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
     /* Memory that is both copies of its object: the runtime finds it by its address. */
@@ -45,35 +51,117 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
-/* Queues a transfer that no batch collects. It is not inlined, so that a transfer that a batch collects saves few
- * registers. */
-static __attribute__((noinline)) synced_mem_status queue_single_transfer(const struct sm_transfer *transfer,
+static struct sm_trace_moved describe_move(const struct sm_transfer *transfer, enum sm_trace_way way)
+{
+    return (struct sm_trace_moved){.direction = transfer->direction,
+                                   .bytes = transfer->size,
+                                   .from = transfer->from->source,
+                                   .to = transfer->to->source,
+                                   .way = way};
+}
+
+static __attribute__((noinline)) synced_mem_status queue_traced_transfer(const struct sm_transfer *transfer,
                                                                          const struct sm_stream *stream)
 {
-    const struct sm_trace_moved moved = {.direction = transfer->direction,
-                                         .bytes = transfer->size,
-                                         .from = transfer->from->source,
-                                         .to = transfer->to->source};
+    const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_ENGINE);
     const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
     const synced_mem_status status = queue_transfer(transfer, stream);
     sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), status);
     return status;
 }
 
+/* Queues a transfer that no batch collects. */
+static synced_mem_status queue_single_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
+{
+    return sm_trace_on() ? queue_traced_transfer(transfer, stream) : queue_transfer(transfer, stream);
+}
+
+/* Returns whether a kernel on the device may access the copy: page-locked memory, or memory of that device, of the
+ * library's own. */
+static bool is_for_kernels(const struct sm_copy *copy, int device)
+{
+    return copy->source == SYNCED_MEM_SOURCE_PINNED ||
+           (copy->source == SYNCED_MEM_SOURCE_DEVICE && copy->device == device);
+}
+
+/* The kernel copies byte by byte what is not equally aligned. */
+static bool is_slow_for_kernels(const struct sm_transfer *transfer)
+{
+    enum { ELEMENT = 4, MOST_BYTES = 4096 };
+    const uintptr_t apart = (uintptr_t)sm_copy_data(transfer->to) ^ (uintptr_t)get_source(transfer);
+    return apart % ELEMENT != 0 && transfer->size > MOST_BYTES;
+}
+
+/* A bounce buffer is such memory. */
+static bool is_memory_for_kernels(const struct sm_transfer *transfer, int device)
+{
+    return is_for_kernels(transfer->to, device) && (transfer->bounce || is_for_kernels(transfer->from, device)) &&
+           !is_slow_for_kernels(transfer);
+}
+
+static bool can_be_listed(const struct sm_transfer *transfer, int device)
+{
+    return sm_kernel_list_takes(&transfer->batch->list, transfer->size) && is_memory_for_kernels(transfer, device);
+}
+
+static struct sm_batch_copy describe_copy(const struct sm_transfer *transfer, bool listed)
+{
+    return (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
+                                  .from = get_source(transfer),
+                                  .size = transfer->size,
+                                  .memory = transfer->memory,
+                                  .of_user = sm_copy_is_of_user(transfer->to),
+                                  .listed = listed};
+}
+
+static void trace_listed(const struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_LISTED);
+    sm_trace_record_listed(&moved, sm_stream_traced(stream));
+}
+
+/* Queues a transfer of a batch alone. Collected copies of the same target came before it. */
+static __attribute__((noinline)) synced_mem_status queue_past_batch(struct sm_transfer *transfer,
+                                                                    struct sm_stream *stream)
+{
+    struct sm_batch *const batch = transfer->batch;
+    transfer->batch = NULL;
+    if (sm_batch_count(batch) > 0)
+        SM_TRY(sm_batch_make_way(batch, stream, describe_copy(transfer, false)));
+    return queue_single_transfer(transfer, stream);
+}
+
+/* Returns whether a kernel makes the transfer, because copy engines have bulk copies to make first. */
+static bool queue_urgent(const struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_KERNEL);
+    if (!is_memory_for_kernels(transfer, stream->device))
+        return false;
+    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
+    const bool is_sent = sm_urgent_send(sm_copy_data(transfer->to), get_source(transfer), transfer->size,
+                                        transfer->direction, stream, &transfer->batch->list.has_room);
+    sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), is_sent ? SYNCED_MEM_OK : SYNCED_MEM_ERR_CUDA);
+    return is_sent;
+}
+
 /* Queues the copy, or has the batch collect it. */
-static synced_mem_status queue_copy(struct sm_transfer *transfer, const struct sm_stream *stream)
+static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
-    if (transfer->batch && !transfer->bounce &&
-        sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned))
-        return sm_batch_collect(transfer->batch, stream,
-                                (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
-                                                       .from = sm_transfer_source(transfer),
-                                                       .size = transfer->size,
-                                                       .memory = transfer->memory,
-                                                       .of_user = sm_copy_is_of_user(transfer->to)});
-    transfer->batch = NULL;
-    return queue_single_transfer(transfer, stream);
+    if (!transfer->batch)
+        return queue_single_transfer(transfer, stream);
+    if (transfer->batch->is_urgent && queue_urgent(transfer, stream)) {
+        transfer->batch = NULL;
+        return SYNCED_MEM_OK;
+    }
+    const bool listed = can_be_listed(transfer, stream->device);
+    if (!listed &&
+        (transfer->bounce || !sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
+        return queue_past_batch(transfer, stream);
+    SM_TRY(sm_batch_collect(transfer->batch, stream, describe_copy(transfer, listed)));
+    if (listed && sm_trace_on())
+        trace_listed(transfer, stream);
+    return SYNCED_MEM_OK;
 }
 
 /* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read
@@ -131,7 +219,18 @@ static __attribute__((noinline)) synced_mem_status give_back_source(struct sm_tr
                                                                     synced_mem_status status)
 {
     release_source(transfer, NULL, NULL);
+    if (transfer->arrival)
+        sm_arrival_give_up(transfer->arrival, false);
     return status;
+}
+
+/* NULL: the device writes the target itself, or the runtime does. */
+static struct sm_arrival *make_arrival(const struct sm_transfer *transfer, int device)
+{
+    if (transfer->direction != SM_D2H || transfer->to->pinned || transfer->size == 0 ||
+        sm_copy_is_shared(transfer->to) || sm_copy_is_shared(transfer->from))
+        return NULL;
+    return sm_arrival_make(device, sm_copy_data(transfer->to), transfer->size);
 }
 
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
@@ -140,6 +239,7 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     /* The runtime may read pageable memory at any time until the copy is done. */
     const bool is_pageable = transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
     transfer->read = NULL;
+    transfer->arrival = make_arrival(transfer, stream->device);
     transfer->bounce =
         is_pageable ? sm_bounce_take(stream->device, sm_transfer_source(transfer), transfer->size) : NULL;
     if (!transfer->bounce && batch && batch->reads) {
@@ -176,16 +276,30 @@ static void drop_replaced_writes(const struct replaced *replaced)
         sm_fence_drop_often(replaced->write, replaced->writes);
 }
 
-static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct replaced *replaced)
+/* Takes over a hold on the fence. */
+static struct sm_fence *begin_arrival(const struct sm_transfer *transfer, struct sm_fence *fence)
 {
-    struct sm_copy *const to = transfer->to;
+    struct sm_fence *const arrived = sm_arrival_begin(transfer->arrival, fence);
+    sm_fence_drop(fence);
+    return arrived;
+}
+
+/* A batch counts its transfers when it is sent. */
+static void count_transfer(const struct sm_transfer *transfer)
+{
     const bool up = transfer->direction == SM_H2D;
     const bool counts = transfer->size > 0 && transfer->direction != SM_D2D;
-    to->arrivals += counts;
-    if (counts && !transfer->batch) { /* a batch counts its transfers when it is sent */
+    transfer->to->arrivals += counts;
+    if (counts && !transfer->batch) {
         sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
         sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
     }
+}
+
+static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct replaced *replaced)
+{
+    struct sm_copy *const to = transfer->to;
+    count_transfer(transfer);
     release_source(transfer, fence, &replaced->reads);
     if (to->write != replaced->write) {
         drop_replaced_writes(replaced);
@@ -194,7 +308,7 @@ static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence,
     }
     replaced->writes++;
     to->write = NULL;
-    enter_write(to, fence);
+    enter_write(to, transfer->arrival ? begin_arrival(transfer, fence) : fence);
 }
 
 static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
@@ -205,20 +319,51 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
         sm_bounce_lose(transfer->bounce);
         transfer->bounce = NULL;
     }
+    if (transfer->arrival)
+        sm_arrival_give_up(transfer->arrival, untracked);
     release_source(transfer, NULL, NULL);
 }
 
-synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
+/* The write takes over the caller's hold on the fence. */
+static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    struct sm_fence *fence;
+    struct sm_use *earlier = NULL;
+    bool untracked;
+    const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
+    if (status != SYNCED_MEM_OK) {
+        give_up_transfer(transfer, untracked, stream);
+        return status;
+    }
+    if (fence && !transfer->bounce)
+        (void)sm_fence_hold(fence);
+    if (fence && transfer->size >= SM_BULK_BYTES)
+        sm_bulk_note(stream->device, transfer->direction, fence);
+    count_transfer(transfer);
+    release_source(transfer, fence, &earlier);
+    if (earlier)
+        sm_uses_free(earlier);
+    enter_write(transfer->to, transfer->arrival ? begin_arrival(transfer, fence) : fence);
+    return SYNCED_MEM_OK;
+}
+
+static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_transfer *transfers, size_t count,
+                                                                   struct sm_stream *stream)
 {
     struct sm_fence *fence;
     struct replaced replaced = {.reads = NULL};
     bool untracked;
     const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
     size_t holds = count; /* each transfer takes over one for its write, and one for its read */
-    for (size_t i = 0; i < count; i++)
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++) {
         holds += transfers[i].bounce == NULL;
+        bytes += transfers[i].size;
+    }
     if (fence)
         sm_fence_hold_often(fence, holds);
+    if (fence && bytes >= SM_BULK_BYTES)
+        sm_bulk_note(stream->device, transfers->direction, fence);
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
             enter_transfer(&transfers[i], fence, &replaced);
@@ -229,6 +374,11 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
     drop_replaced_writes(&replaced);
     sm_fence_drop(fence);
     return status;
+}
+
+synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
+{
+    return count == 1 ? enter_single_transfer(transfers, stream) : enter_transfers(transfers, count, stream);
 }
 
 synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,

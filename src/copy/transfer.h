@@ -3,6 +3,7 @@
 #ifndef SM_TRANSFER_H
 #define SM_TRANSFER_H
 
+#include "copy/arrival.h"
 #include "copy/batch.h"
 #include "copy/bounce.h"
 #include "copy/inflight.h"
@@ -15,12 +16,14 @@ struct sm_transfer {
     struct sm_copy *from;
     size_t from_offset; /* of the first byte to transfer */
     size_t size;
-    struct sm_use *read;      /* the reservation of its place among the readers of from */
-    struct sm_bounce *bounce; /* holds the bytes of from, which the device then does not read; NULL: none */
-    const void *memory;       /* parts of the same memory are copied at once; NULL: not known */
+    struct sm_use *read;        /* the reservation of its place among the readers of from */
+    struct sm_bounce *bounce;   /* holds the bytes of from, which the device then does not read; NULL: none */
+    struct sm_arrival *arrival; /* brings the bytes to pageable memory; NULL: none */
+    const void *memory;         /* parts of the same memory are copied at once; NULL: not known */
     /* A batch for the copy, or NULL. sm_transfer_queue() sets it to NULL unless the batch has collected the copy. */
     struct sm_batch *batch;
-    bool staged; /* it has begun and is entered, see staged.h; the caller does no more */
+    bool is_awaited; /* of a staged pull: the caller waits for its end at once, or cancels it */
+    bool staged;     /* it has begun and is entered, see staged.h; the caller does no more */
 };
 
 /* Returns the first byte to transfer. */
@@ -44,11 +47,12 @@ synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bo
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream);
 
 /*
- * Queues the transfer on a stream of the device, and fills in read or bounce. A pageable source has been read when this
- * returns: it is copied into a bounce buffer. Without a buffer this synchronizes the stream, which blocks. On failure
- * nothing has changed, but a copy may be untracked: a transfer runs that nobody can wait for. The copy that it writes
- * must then be retired; the copy that it reads stays usable. A transfer that the batch has collected is queued by
- * sm_batch_send(), on the same stream. The caller enters the transfer even if that fails or is left out.
+ * Queues the transfer on a stream of the device, and fills in read or bounce, and arrival. A pageable source has been
+ * read when this returns: it is copied into a bounce buffer. Without a buffer this synchronizes the stream, which
+ * blocks. On failure nothing has changed, but a copy may be untracked: a transfer runs that nobody can wait for. The
+ * copy that it writes must then be retired; the copy that it reads stays usable. A transfer that the batch has
+ * collected is queued by sm_batch_send(), on the same stream. The caller enters the transfer even if that fails or is
+ * left out.
  */
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 

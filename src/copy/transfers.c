@@ -13,7 +13,8 @@ void *sm_transfers_lay_out(struct sm_transfers *transfers, void *block, size_t r
     batch->from = (const void **)(void *)(batch->to + room);
     batch->sizes = (size_t *)(void *)(batch->from + room);
     batch->room = room > 1 ? room : 0;
-    return batch->sizes + room;
+    batch->list.entries = (struct sm_list_entry *)(void *)(batch->sizes + room);
+    return batch->list.entries + room;
 }
 
 synced_mem_status sm_transfers_enter(struct sm_transfers *transfers, struct sm_stream *stream)

@@ -25,6 +25,7 @@ struct sm_transfers_row {
     void *to;
     const void *from;
     size_t size;
+    struct sm_list_entry entry;
 };
 
 /* Lays the arrays out in a block of room rows. A batch of one transfer collects nothing. Returns the first byte behind
@@ -46,9 +47,9 @@ synced_mem_status sm_transfers_enter(struct sm_transfers *transfers, struct sm_s
 synced_mem_status sm_transfers_enter_unsent(struct sm_transfers *transfers, struct sm_stream *stream,
                                             synced_mem_status status);
 
-/* Makes a caller's stream come after a staged transfer, or waits on the host if it can't. stream NULL: waits on the host
- * until the contents have arrived. Of an internal stream only waits until the transfer is queued. Blocks until then.
- * Errors: as sm_fence_wait(). */
+/* Makes a caller's stream come after a staged transfer, or waits on the host if it can't. stream NULL: waits on the
+ * host until the contents have arrived. Of an internal stream only waits until the transfer is queued. Blocks until
+ * then. Errors: as sm_fence_wait(). */
 synced_mem_status sm_follow_staged(struct sm_fence *arrival, struct sm_stream *stream);
 
 /* Does so for all staged transfers of the call, even after a failure, since heads count on them. Returns the first

@@ -10,6 +10,7 @@
  * - mapped: page-locked memory that a device uses at the host's address.
  * - managed: memory that host and device both use, and whose pages the runtime moves.
  * - pool: the library's own pool of memory on a device. Peer: another device that may use memory of the pool.
+ * - list: copies or fills that one kernel makes (copy_list.h).
  * - range: a named span of a thread's work that a profiler shows.
  *
  * Contract for all functions:
@@ -26,6 +27,7 @@
 #ifndef SM_DEVICE_H
 #define SM_DEVICE_H
 
+#include "device/copy_list.h"
 #include "synced_mem.h"
 
 #include <stdbool.h>
@@ -103,7 +105,8 @@ synced_mem_status sm_device_host_register(int device, void *data, size_t size, b
 synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked);
 
 /* Allocates device memory with undefined contents. Work that is queued on the stream from now on may use it. Without
- * pools, any work on any stream may use it at once. ERR_OUT_OF_DEVICE_MEMORY. */
+ * pools, any work on any stream may use it at once. The first memory of a device may not be the pool's, until that is
+ * warm. ERR_OUT_OF_DEVICE_MEMORY. */
 synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out);
 /* Frees device memory behind the work that is queued on the stream. Without pools it waits for that work and the
  * device. */
@@ -128,6 +131,10 @@ void sm_device_pool_reach(int device, int peer);
 synced_mem_status sm_device_pool_trim(int device, size_t keep);
 /* Sets the pool's peaks to the current values. No effect without a pool. */
 synced_mem_status sm_device_pool_reset_peaks(int device);
+
+/* Sets whether a thread warms a new pool beside the program. If not, its first allocation takes that time, and all
+ * memory is the pool's. For tests. */
+void sm_device_pool_warm_beside(bool beside);
 
 struct sm_pool_numbers {
     bool known; /* false: there is no pool */
@@ -228,6 +235,27 @@ bool sm_device_batch_takes(const void *host, size_t size, bool to_device);
  * one. On failure any of the copies may be queued. */
 synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *const *from, const size_t *sizes,
                                        size_t count, bool to_device, synced_mem_stream stream);
+
+/* Returns the number of the device's multiprocessors if its kernels can run lists, else 0. They can on a device that
+ * has memory of its own and reaches registered host memory at the host's address. The first question for a device makes
+ * a thread load the code, because loading may wait for kernels that run. Until that has ended, and if it fails, the
+ * answer is 0. Does not block. */
+unsigned sm_device_list_processors(int device);
+/* Waits until no thread loads code. */
+void sm_device_await_lists(void);
+/* Queues a kernel of one block, the probe, which sets the device's word to the number. Only if
+ * sm_device_list_processors() has returned a number. */
+synced_mem_status sm_device_run_probe(int device, unsigned number, synced_mem_stream stream);
+/* Returns the device's word. Only after a probe has been queued. */
+unsigned sm_device_probed(int device);
+/* Makes the code of the kernel stay for good, because nobody can tell when a kernel ends. */
+void sm_device_keep_lists(void);
+/* Queues a kernel of so many blocks that copies or fills the job's entries, in no order among themselves. The job has
+ * been read when this returns; its list, if it is not in the job, and the memory of the entries are read until the
+ * kernel has ended. All memory is the device's own, or page-locked without a limit to one device. Only if
+ * sm_device_list_processors() has returned a number. On failure nothing is queued. */
+synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, unsigned blocks,
+                                     synced_mem_stream stream);
 
 /* ---- Events ---- */
 

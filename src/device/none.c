@@ -112,6 +112,11 @@ void sm_device_pool_reach(int device, int peer)
     (void)device, (void)peer;
 }
 
+void sm_device_pool_warm_beside(bool beside)
+{
+    (void)beside;
+}
+
 synced_mem_status sm_device_pool_trim(int device, size_t keep)
 {
     (void)device, (void)keep;
@@ -286,6 +291,39 @@ synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *
                                        size_t count, bool to_device, synced_mem_stream stream)
 {
     (void)device, (void)to, (void)from, (void)sizes, (void)count, (void)to_device, (void)stream;
+    return fail_without_gpu();
+}
+
+unsigned sm_device_list_processors(int device)
+{
+    (void)device;
+    return 0;
+}
+
+void sm_device_await_lists(void)
+{
+}
+
+void sm_device_keep_lists(void)
+{
+}
+
+synced_mem_status sm_device_run_probe(int device, unsigned number, synced_mem_stream stream)
+{
+    (void)device, (void)number, (void)stream;
+    return fail_without_gpu();
+}
+
+unsigned sm_device_probed(int device)
+{
+    (void)device;
+    return 0;
+}
+
+synced_mem_status sm_device_run_list(int device, const struct sm_list_job *job, unsigned blocks,
+                                     synced_mem_stream stream)
+{
+    (void)device, (void)job, (void)blocks, (void)stream;
     return fail_without_gpu();
 }
 

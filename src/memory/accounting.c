@@ -8,11 +8,9 @@
 
 /* All threads write these numbers, so they are counted only on devices without pools. A pool counts by itself. */
 static struct held {
-    alignas(SM_CACHE_LINE) _Atomic uint64_t now;
+    alignas(SM_APART) _Atomic uint64_t now;
     _Atomic uint64_t high;
-    /* In the device cache, and not in now. A line of its own: it is written with the cache locked, while other threads
-     * write the members above. */
-    alignas(SM_CACHE_LINE) _Atomic uint64_t cached;
+    _Atomic uint64_t cached; /* in the device cache, and not in now */
 } held[SM_MAX_DEVICES];
 
 /* Returns whether the device has a pool. The answer stays the same while the library has memory of the device. */
@@ -43,10 +41,16 @@ void sm_gpu_freed(int device, size_t bytes)
     sm_count_down(SM_COUNT_gpu_bytes, bytes);
 }
 
-void sm_gpu_set_cached(int device, uint64_t bytes)
+void sm_gpu_cached(int device, size_t bytes)
 {
     if (!has_pool(device))
-        atomic_store_explicit(&held[device].cached, bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&held[device].cached, bytes, memory_order_relaxed);
+}
+
+void sm_gpu_uncached(int device, size_t bytes)
+{
+    if (!has_pool(device))
+        atomic_fetch_sub_explicit(&held[device].cached, bytes, memory_order_relaxed);
 }
 
 /* Repeats if the held bytes have grown beyond the new peak meanwhile. */

@@ -8,8 +8,9 @@
 void sm_gpu_obtained(int device, size_t bytes);
 void sm_gpu_freed(int device, size_t bytes);
 
-/* Publishes how many bytes the device cache has. One caller at a time, which holds the cache's lock. */
-void sm_gpu_set_cached(int device, uint64_t bytes);
+/* Count device memory that goes into the device cache, and that leaves it. */
+void sm_gpu_cached(int device, size_t bytes);
+void sm_gpu_uncached(int device, size_t bytes);
 
 /* Set the peak to the bytes held now, on one device and on all. */
 void sm_gpu_begin_peak(int device);

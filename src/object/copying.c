@@ -21,35 +21,22 @@ struct call {
     struct sm_pairs common; /* stream: found in each round, since it may begin to capture while nothing is locked */
     struct sm_pair_list list;
     struct sm_round round;
-    struct sm_range *names;        /* of the caller's objects; room */
     struct sm_transfers transfers; /* queued on the caller's stream, at most one for each pair */
-    struct sm_range *ranges;       /* room */
-    void *block;                   /* the memory of the arrays; NULL: the caller has them */
+    void *block;                   /* the memory of the transfers; NULL: the caller has it */
     struct sm_host_collection by_host;
 };
 
-/* The memory that the call needs for each pair. */
-struct row {
-    struct sm_transfers_row row;
-    struct sm_range ranges[SM_RANGES_OF_PAIR];
-};
-
-static void lay_out(struct call *call, void *block, size_t room)
-{
-    call->ranges = sm_transfers_lay_out(&call->transfers, block, room);
-}
-
-/* Nothing is in the arrays. */
+/* The list of transfers is empty. */
 static synced_mem_status make_room(struct call *call, size_t pairs)
 {
     if (pairs <= call->transfers.room)
         return SYNCED_MEM_OK;
-    void *const block = calloc(pairs, sizeof(struct row));
+    void *const block = calloc(pairs, sizeof(struct sm_transfers_row));
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", pairs);
     free(call->block);
     call->block = block;
-    lay_out(call, block, pairs);
+    (void)sm_transfers_lay_out(&call->transfers, block, pairs);
     return SYNCED_MEM_OK;
 }
 
@@ -130,14 +117,15 @@ static synced_mem_status find_stream(struct call *call)
 static synced_mem_status check_and_list(struct call *call)
 {
     SM_TRY(check_sizes(call));
-    SM_TRY(sm_check_names(call->list.to, call->list.from, call->list.count, call->names, &call->round.failed));
+    if (call->round.roots.count < 2 * call->list.count) /* a root has several of the objects */
+        SM_TRY(sm_check_names(call->list.to, call->list.from, call->list.count, &call->round.failed));
     SM_TRY(sm_pair_list_fill(&call->list));
     call->common.unlocked = sm_roots_have_parts(&call->round.roots);
     call->common.by_host = &call->by_host;
     call->by_host.room = call->list.length;
     SM_TRY(make_room(call, call->list.length));
     drop_lost_contents(call);
-    SM_TRY(sm_check_overlaps(&call->common, call->list.pairs, call->list.length, call->ranges, &call->round.failed));
+    SM_TRY(sm_check_overlaps(&call->common, call->list.pairs, call->list.length, &call->round.failed));
     return call->common.side == SM_GPU ? find_stream(call) : SYNCED_MEM_OK;
 }
 
@@ -226,6 +214,8 @@ static synced_mem_status copy_pairs(struct call *call)
 {
     struct sm_transfers *const transfers = &call->transfers;
     synced_mem_status status = SYNCED_MEM_OK;
+    if (call->common.stream)
+        sm_batch_begin(&transfers->batch, call->common.stream);
     for (size_t i = 0; i < call->list.length && status == SYNCED_MEM_OK; i++) {
         struct sm_pair *const pair = &call->list.pairs[i];
         if (pair->done)
@@ -240,9 +230,12 @@ static synced_mem_status copy_pairs(struct call *call)
     const bool copied = status == SYNCED_MEM_OK;
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status entered = sm_transfers_enter(transfers, call->common.stream);
+    const bool are_sent = !transfers->batch.has_failed;
     for (size_t i = 0; i < call->list.length; i++)
         if (call->list.pairs[i].queued)
-            sm_pair_set_heads(&call->common, &call->list.pairs[i], entered);
+            sm_pair_set_heads(&call->common, &call->list.pairs[i], are_sent ? entered : SYNCED_MEM_ERR_CUDA);
+    if (!are_sent || (copied && entered != SYNCED_MEM_OK))
+        call->round.failed = NULL; /* it may be because of any of the pairs */
     if (!copied)
         sm_detail_set(&first);
     return copied ? entered : status;
@@ -337,24 +330,10 @@ static synced_mem_status run_round(struct call *call)
 
 /* ---- All ---- */
 
-/* The memory that the call needs for each of the caller's pairs before anything is locked. */
-struct given_pair {
-    struct sm_range ranges[2];
-    struct synced_mem *roots[2];
-};
-
-static synced_mem_status run_rounds(struct call *call, struct given_pair *pairs)
+static synced_mem_status run_rounds(struct call *call)
 {
-    struct sm_roots *const roots = &call->round.roots;
-    const size_t count = call->list.count;
     synced_mem_status status;
-    call->names = (struct sm_range *)(void *)pairs;
-    roots->list = (struct synced_mem **)(void *)(call->names + 2 * count);
-    for (size_t i = 0; i < count; i++) {
-        roots->list[2 * i] = sm_root(call->list.to[i]);
-        roots->list[2 * i + 1] = sm_root(call->list.from[i]);
-    }
-    sm_roots_sort(roots, 2 * count);
+    sm_roots_list_both(&call->round.roots, call->list.to, call->list.from, call->list.count);
     do
         status = run_round(call);
     while (status == SYNCED_MEM_OK && !is_complete(call));
@@ -366,18 +345,23 @@ static synced_mem_status run_rounds(struct call *call, struct given_pair *pairs)
 static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_mem *const *from, size_t count,
                                    enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct row one;
-    struct given_pair of_one;
+    struct sm_transfers_row one;
+    struct synced_mem *roots_of_one[2];
     struct call call = {.handle = handle, .common.side = side, .list = {.to = to, .from = from, .count = count}};
     if (count == 0)
         return SYNCED_MEM_OK;
-    lay_out(&call, &one, 1);
-    struct given_pair *const pairs = count > 1 ? calloc(count, sizeof *pairs) : NULL;
-    if (count > 1 && !pairs)
+    (void)sm_transfers_lay_out(&call.transfers, &one, 1);
+    call.transfers.batch.direction = SM_D2D;
+    call.transfers.batch.is_async = true;
+    call.common.batch = count > 1 ? &call.transfers.batch : NULL;
+    struct synced_mem **const list = count > 1 ? calloc(count, sizeof roots_of_one) : roots_of_one;
+    if (!list)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", count);
-    const synced_mem_status status = run_rounds(&call, pairs ? pairs : &of_one);
+    call.round.roots.list = list;
+    const synced_mem_status status = run_rounds(&call);
     *failed = call.round.failed || count > 1 ? call.round.failed : to[0];
-    free(pairs);
+    if (count > 1)
+        free(list);
     return status;
 }
 

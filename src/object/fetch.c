@@ -25,7 +25,10 @@
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
 {
     const size_t alignment = sm_object_alignment(mem);
-    synced_mem_status status = sm_unified_obtain(mem, sm_device(mem), size, zeroed, out);
+    synced_mem_status status = SYNCED_MEM_OK;
+    *out = NULL;
+    if (mem->extras) /* otherwise the placement is separate */
+        status = sm_unified_obtain(mem, sm_device(mem), size, zeroed, out);
     if (status != SYNCED_MEM_OK || *out)
         return status;
     const int device = sm_device_for_host(mem);
@@ -188,7 +191,9 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
 {
     struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (transfer->direction == SM_D2H && transfer->batch && transfer->batch->is_async)
+    const bool is_async = transfer->batch && transfer->batch->is_async;
+    transfer->is_awaited = transfer->direction == SM_D2H && !is_async;
+    if (transfer->direction == SM_D2H && is_async)
         status = record_source_fence(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)
         status = sm_transfer_order(transfer->to, internal);

@@ -2,6 +2,7 @@
 #include "object/fetch_parts.h"
 
 #include "base/status.h"
+#include "copy/fills.h"
 #include "copy/host_transfer.h"
 #include "copy/transfers.h"
 #include "memory/guard.h"
@@ -101,6 +102,80 @@ static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode m
     (void)sm_waits_add(waits, fence);
     sm_fence_drop(fence);
     return SM_AGAIN;
+}
+
+/* ---- Zeros on the device ---- */
+
+/* Fewer are filled one by one. */
+enum { LEAST_FILLS = 2 };
+
+static bool is_zeroed_on_device(const struct sm_record *record, enum sm_mode mode)
+{
+    return get_access_work(record, SM_GPU, mode) == SM_ZERO && !sm_shared_copy(record);
+}
+
+/* Gives the record's device copy memory, and finds the wait before a stream can come after the work on it. */
+static synced_mem_status prepare_device_zeros(struct sm_record *record, struct sm_stream *stream,
+                                              struct sm_waits *waits)
+{
+    SM_TRY(sm_fetch(record, SM_GPU, SM_NOTHING, stream, waits));
+    return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), true), SM_UNTIL_QUEUED);
+}
+
+/* Memory that both sides use is left to sm_fetch(): it was not known before the record had memory. */
+static synced_mem_status fill_device_parts(const struct synced_mem *mem, enum sm_mode mode, size_t count,
+                                           struct sm_stream *stream)
+{
+    struct sm_fill *const fills = calloc(count, sizeof *fills);
+    struct sm_fill *fill = fills;
+    struct sm_shared_ends ends;
+    if (!fills)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", count);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        if (is_zeroed_on_device(each, mode))
+            *fill++ = (struct sm_fill){sm_copy_of(each, SM_GPU), sm_size_of(each)};
+    sm_share_ends(&ends);
+    const synced_mem_status status = sm_fill_copies(fills, (size_t)(fill - fills), 0, stream);
+    sm_share_no_ends();
+    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each))
+        if (is_zeroed_on_device(each, mode))
+            sm_set_head(each, sm_head(each) | sm_bit(SM_GPU));
+    free(fills);
+    return status;
+}
+
+/* Picks the internal stream for all: one behind a caller's work if any of the fills may come after that. */
+static synced_mem_status find_zeros_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream **stream)
+{
+    int device;
+    struct sm_stream *ahead;
+    SM_TRY(sm_device_resolve(sm_device(sm_owner(mem)), &device));
+    SM_TRY(sm_internal_stream(device, SM_INTERNAL_ALLOC, &ahead));
+    *stream = ahead;
+    for (const struct sm_record *each = sm_first_record(mem); each && *stream == ahead;
+         each = sm_next_record(mem, each))
+        if (is_zeroed_on_device(each, mode))
+            SM_TRY(sm_fetch_stream(each, SM_GPU, SM_ZERO, false, stream));
+    return SYNCED_MEM_OK;
+}
+
+/* Fills the pieces that have no contents, with one event for all. */
+static synced_mem_status zero_device_parts(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream,
+                                           bool *fetched, struct sm_waits *waits)
+{
+    size_t count = 0;
+    for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        count += is_zeroed_on_device(each, mode);
+    if (count < LEAST_FILLS)
+        return SYNCED_MEM_OK;
+    *fetched = true;
+    if (!stream)
+        SM_TRY(find_zeros_stream(mem, mode, &stream));
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        if (is_zeroed_on_device(each, mode))
+            SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, stream, waits)));
+    return waits->count > 0 ? sm_waits_status(waits) : fill_device_parts(mem, mode, count, stream);
 }
 
 /* ---- Several transfers ---- */
@@ -232,6 +307,8 @@ static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, 
         SM_TRY(load_records(mem, side, mode, loads, stream, waits));
     if (side == SM_CPU)
         SM_TRY(zero_parts(mem, mode, waits));
+    else
+        SM_TRY(zero_device_parts(mem, mode, stream, fetched, waits));
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const enum sm_work work = get_access_work(each, side, mode);
         *fetched = *fetched || work != SM_NOTHING;

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "memory/guard.h"
 #include "object/exports.h"
+#include "object/fetch.h"
 #include "object/publish.h"
 #include "object/span.h"
 #include "object/transaction.h"
@@ -53,13 +54,13 @@ static void publish_and_unlock(struct synced_mem *mem)
     sm_unlock_root(mem);
 }
 
-/* Returns whether the object can have its memory and contents at once: it has them, or can obtain them here. Once a
- * device is in use, new memory is page-locked. A transaction obtains it, and calls allocators. */
+/* Returns whether the object can have its memory and contents at once: it has them, or can obtain them here. A
+ * transaction calls allocators. */
 static bool can_be_accessed(const struct synced_mem *mem, bool needs_zeros)
 {
     if (sm_copy_of(&mem->record, SM_CPU))
         return !needs_zeros || sm_size(mem) <= MOST_FILLED;
-    return sm_device(mem) < 0 && !sm_device_in_use() && !sm_allocator_of_all(SM_CPU);
+    return !sm_allocator_of_all(SM_CPU);
 }
 
 static synced_mem_status make_contents(struct synced_mem *mem, bool needs_zeros)
@@ -69,7 +70,7 @@ static synced_mem_status make_contents(struct synced_mem *mem, bool needs_zeros)
         memset(sm_copy_data(host), 0, sm_size(mem));
     if (host)
         return SYNCED_MEM_OK;
-    SM_TRY(sm_copy_obtain_host(sm_size(mem), SM_DEFAULT_ALIGNMENT, -1, needs_zeros, &host));
+    SM_TRY(sm_obtain_host(mem, sm_size(mem), needs_zeros, &host));
     sm_put_copy(&mem->record, SM_CPU, host);
     return SYNCED_MEM_OK;
 }
@@ -135,10 +136,9 @@ bool sm_host_only_clear(struct synced_mem *mem)
 bool sm_host_only_free(struct synced_mem *mem)
 {
     struct sm_copy *const host = sm_copy_of(&mem->record, SM_CPU);
-    if (atomic_load(&mem->references) > 0 || !is_host_only(mem) || !host ||
-        host->source != SYNCED_MEM_SOURCE_PAGEABLE || sm_is_exported(mem, SM_CPU))
+    if (atomic_load(&mem->references) > 0 || !is_host_only(mem) || !host || sm_is_exported(mem, SM_CPU))
         return false;
     sm_put_copy(&mem->record, SM_CPU, NULL);
-    sm_copy_free_pageable(host);
+    sm_copy_free_idle_host(host);
     return true;
 }

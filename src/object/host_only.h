@@ -11,8 +11,8 @@
 
 #include "object/object.h"
 
-/* Accesses the host copy. Obtains pageable memory if there is none, and fills it with zeros for a first read. Stores
- * the pointer. *status: ERR_OUT_OF_HOST_MEMORY if there is too little, else OK. */
+/* Accesses the host copy. Obtains memory if there is none, and fills it with zeros for a first read. Stores
+ * the pointer. *status: as sm_obtain_host(). */
 bool sm_host_only_access(struct synced_mem *mem, enum sm_mode mode, void **out, synced_mem_status *status);
 
 /* Changes the size within the memory that the object has. keep: the contents stay, and zeros follow them. */

@@ -447,14 +447,16 @@ static void allow_peer_access(const struct route *route)
 }
 
 /* The target's old contents do not matter, and may be lost. */
-static synced_mem_status queue_transfer(const struct route *route, struct sm_stream *on, struct sm_transfer *transfer)
+static synced_mem_status queue_transfer(const struct sm_pairs *pairs, const struct route *route, struct sm_stream *on,
+                                        struct sm_transfer *transfer)
 {
     const bool arriving = route->target->arriving;
     *transfer = (struct sm_transfer){.direction = route->direction,
                                      .to = route->target,
                                      .from = route->source,
                                      .from_offset = route->from_offset,
-                                     .size = route->size};
+                                     .size = route->size,
+                                     .batch = route->direction == SM_D2D && on == pairs->stream ? pairs->batch : NULL};
     route->target->arriving = false;
     synced_mem_status status = SYNCED_MEM_OK;
     if (route->way == QUEUED)
@@ -493,7 +495,7 @@ static synced_mem_status transfer_contents(const struct sm_pairs *pairs, struct 
     if (pairs->side == SM_CPU)
         sm_guard_open(route->target);
     allow_peer_access(route);
-    const synced_mem_status status = queue_transfer(route, on, transfer);
+    const synced_mem_status status = queue_transfer(pairs, route, on, transfer);
     if (status != SYNCED_MEM_OK) {
         if (route->target->untracked == SM_UNTRACKED_WRITE)
             drop_target_contents(pairs, pair);

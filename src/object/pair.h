@@ -49,6 +49,7 @@ struct sm_pairs {
     struct sm_stream *stream;           /* the caller's; NULL: the targets are host copies */
     bool unlocked;                      /* the host copies contents with no lock held, as some object is in parts */
     struct sm_host_collection *by_host; /* of these contents, in one round */
+    struct sm_batch *batch;             /* of copies on the stream's device */
 };
 
 /* Returns whether from has contents. */

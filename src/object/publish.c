@@ -77,7 +77,7 @@ void sm_publish_nothing(struct synced_mem *mem)
 }
 
 /* In debug mode each overwrite fills its memory. */
-static inline struct published choose_all_published(const struct sm_record *record)
+static inline __attribute__((always_inline)) struct published choose_all_published(const struct sm_record *record)
 {
     struct published chosen = {.on = {&no_stream, &no_stream}};
     choose_published(record, false, &chosen);

@@ -6,6 +6,7 @@
 #include "copy/transfers.h"
 #include "object/fetch_parts.h"
 #include "object/mentions.h"
+#include "object/move_one.h"
 #include "object/move_stream.h"
 #include "object/publish.h"
 #include "object/reclaim.h"
@@ -157,8 +158,8 @@ static __attribute__((noinline)) synced_mem_status queue_record_load(struct call
     return SYNCED_MEM_OK;
 }
 
-/* Moves a record whose transfer is not direct, such as the only one of a call. It is not inlined, so that the loop over the
- * direct transfers of a large call keeps its values in registers. */
+/* Moves a record whose transfer is not direct, such as the only one of a call. It is not inlined, so that the loop over
+ * the direct transfers of a large call keeps its values in registers. */
 static __attribute__((noinline)) synced_mem_status queue_record_move(struct call *call, struct sm_record *record)
 {
     const enum sm_side side = call->side;
@@ -304,13 +305,15 @@ static synced_mem_status move_all_records(struct call *call)
     }
     sm_inflight_unreserve_many(batch->reads); /* a record that is not moved, or is staged, needs none */
     batch->reads = NULL;
+    if (batch->has_failed)
+        call->round.failed = NULL; /* it may be because of any of the objects */
     if (call->reads.job)
         sm_file_reads_begin(&call->reads);
     if (status != SYNCED_MEM_OK)
         return sm_transfers_enter_unsent(&call->transfers, call->stream, status);
     status = sm_transfers_enter(&call->transfers, call->stream);
     if (status != SYNCED_MEM_OK) {
-        call->round.failed = NULL; /* it may be because of any of the objects */
+        call->round.failed = NULL;
         return status;
     }
     call->arrives_alone = is_pull(call) && (call->transfers.staged == 0 || sm_staged_has_threads());
@@ -403,13 +406,14 @@ struct share {
 
 /* One object needs no memory from the system, unless it is in parts. The arrays of many need no zeros, which a large
  * call would take long to write. */
-static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
+static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
                                    synced_mem_stream handle, struct synced_mem **failed)
 {
     struct share one;
     struct call call = {.mems = mems, .count = count, .handle = handle, .side = side};
     call.transfers.batch.direction = side == SM_GPU ? SM_H2D : SM_D2H;
     call.transfers.batch.is_async = true;
+    call.transfers.batch.is_urgent = is_urgent;
     if (count == 0)
         return SYNCED_MEM_OK;
     struct share *const shares = count > 1 ? malloc(count * sizeof one) : &one;
@@ -434,6 +438,20 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     return status;
 }
 
+synced_mem_status sm_move_object(struct synced_mem *mem, enum sm_side side, bool is_urgent, synced_mem_stream handle)
+{
+    struct sm_reclaim reclaim = {.handler_calls = 0};
+    struct synced_mem *failed;
+    synced_mem_status status;
+    SM_TRY(sm_gate_begin(mem, side, SM_READ));
+    do
+        if (is_urgent || !sm_move_one(mem, side, handle, &status))
+            status = move_once(&mem, 1, side, is_urgent, handle, &failed);
+    while (sm_reclaim_helps(&reclaim, status));
+    sm_gate_end(mem);
+    return status;
+}
+
 synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
                           struct synced_mem **failed)
 {
@@ -441,7 +459,7 @@ synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_
     synced_mem_status status;
     SM_TRY(sm_gates_begin(mems, count, side, SM_READ, failed));
     do
-        status = move_once(mems, count, side, handle, failed);
+        status = move_once(mems, count, side, false, handle, failed);
     while (sm_reclaim_helps(&reclaim, status));
     sm_gates_end(mems, count);
     return status;

@@ -11,4 +11,7 @@
 synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
                           struct synced_mem **failed);
 
+/* Does the same for one object. is_urgent: a kernel makes the transfer if it would come behind bulk ones. */
+synced_mem_status sm_move_object(struct synced_mem *mem, enum sm_side side, bool is_urgent, synced_mem_stream handle);
+
 #endif

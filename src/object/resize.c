@@ -85,6 +85,15 @@ static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
     return sm_transfer_fill(sm_copy_of(sm_own_record(mem), SM_GPU), 0, sm_size(mem), size, stream);
 }
 
+/* Lifts the protection of the bytes behind the contents: their page has the guard of the last record. */
+static void open_tail(const struct synced_mem *mem)
+{
+    const struct sm_record *last = sm_first_record(mem);
+    for (const struct sm_record *each = last; each; each = sm_next_record(mem, each))
+        last = each;
+    sm_guard_open(sm_copy_of(last, SM_CPU));
+}
+
 /* The host's part comes last: it cannot fail once the host copy may be written. */
 static synced_mem_status zero_tails(struct sm_transaction *transaction, size_t size, unsigned sides)
 {
@@ -92,7 +101,7 @@ static synced_mem_status zero_tails(struct sm_transaction *transaction, size_t s
     const synced_mem_status status = sides & sm_bit(SM_GPU) ? zero_device_tail(mem, size) : SYNCED_MEM_OK;
     const bool done = sm_shared_copy(sm_own_record(mem)) && (sides & sm_bit(SM_GPU));
     if (status == SYNCED_MEM_OK && (sides & sm_bit(SM_CPU)) && !done) {
-        sm_guard_open(sm_copy_of(sm_own_record(mem), SM_CPU));
+        open_tail(mem);
         memset((char *)sm_copy_data(sm_copy_of(sm_own_record(mem), SM_CPU)) + sm_size(mem), 0, size - sm_size(mem));
     }
     return status;

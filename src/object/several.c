@@ -34,6 +34,41 @@ void sm_roots_sort(struct sm_roots *roots, size_t listed)
             roots->list[roots->count++] = roots->list[i];
 }
 
+/* Merges the roots of two arrays of objects, of which each is sorted. Returns false if one is not. */
+static bool merge_roots(struct sm_roots *roots, struct synced_mem *const *one, struct synced_mem *const *other,
+                        size_t count)
+{
+    struct synced_mem *last = NULL;
+    size_t listed = 0;
+    for (size_t i = 0, j = 0; i < count || j < count;) {
+        struct synced_mem *const first = i < count ? sm_root(one[i]) : NULL;
+        struct synced_mem *const second = j < count ? sm_root(other[j]) : NULL;
+        const bool takes_first = first && (!second || (uintptr_t)first <= (uintptr_t)second);
+        struct synced_mem *const next = takes_first ? first : second;
+        i += takes_first;
+        j += !takes_first;
+        if ((uintptr_t)next < (uintptr_t)last)
+            return false;
+        if (next != last)
+            roots->list[listed++] = next;
+        last = next;
+    }
+    roots->count = listed;
+    return true;
+}
+
+void sm_roots_list_both(struct sm_roots *roots, struct synced_mem *const *one, struct synced_mem *const *other,
+                        size_t count)
+{
+    if (merge_roots(roots, one, other, count))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        roots->list[i] = sm_root(one[i]);
+        roots->list[count + i] = sm_root(other[i]);
+    }
+    sm_roots_sort(roots, 2 * count);
+}
+
 bool sm_roots_have_parts(const struct sm_roots *roots)
 {
     size_t i = 0;

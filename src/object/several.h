@@ -19,6 +19,9 @@ struct sm_roots {
 
 /* Sorts the roots of this many objects, which may be listed more than once. */
 void sm_roots_sort(struct sm_roots *roots, size_t listed);
+/* Lists the roots of the objects of both arrays, sorted. The list has room for all. */
+void sm_roots_list_both(struct sm_roots *roots, struct synced_mem *const *one, struct synced_mem *const *other,
+                        size_t count);
 
 /* Returns whether any of the roots is in parts. */
 bool sm_roots_have_parts(const struct sm_roots *roots);

@@ -267,7 +267,8 @@ bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status
     struct sm_waits *const waits = &transaction->waits;
     transaction->waits_ended = false;
     if (*status != SM_AGAIN) {
-        sm_waits_end(waits);
+        if (waits->count > 0)
+            sm_waits_end(waits);
         return false;
     }
     *status = SYNCED_MEM_OK;
@@ -329,9 +330,23 @@ synced_mem_status sm_check_and_lock(struct synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
+/* Leaves out the room for waits and states, which each call would take long to fill with zeros. */
+static void init_transaction(struct sm_transaction *transaction, struct synced_mem *mem, bool restores_nothing)
+{
+    transaction->mem = mem;
+    transaction->restores_nothing = restores_nothing;
+    transaction->every = NULL;
+    transaction->records = 1;
+    transaction->detached = NULL;
+    transaction->replacement = (struct sm_replacement){.copy = NULL};
+    transaction->lost = NULL;
+    sm_waits_begin(&transaction->waits);
+    transaction->waits_ended = false;
+}
+
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    *transaction = (struct sm_transaction){.mem = mem, .records = 1};
+    init_transaction(transaction, mem, false);
     drop_lost_contents(mem, &transaction->lost);
     if (sm_has_one_record(mem)) {
         transaction->one = sm_state_of(sm_first_record(mem));
@@ -355,7 +370,7 @@ synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem
 synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     SM_TRY(sm_check_and_lock(mem));
-    *transaction = (struct sm_transaction){.mem = mem, .restores_nothing = true};
+    init_transaction(transaction, mem, true);
     drop_lost_contents(mem, &transaction->lost);
     return SYNCED_MEM_OK;
 }

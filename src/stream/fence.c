@@ -170,10 +170,17 @@ void sm_fence_follow(struct sm_fence *fence, const struct sm_fence *later)
         end_fence(fence, SYNCED_MEM_OK);
 }
 
+static bool poll_host_work(const struct sm_fence *fence)
+{
+    if (sm_fence_state(fence) == SM_FENCE_QUEUEING && fence->work && fence->work->poll)
+        fence->work->poll(fence->work);
+    return sm_fence_is_open(fence);
+}
+
 bool sm_fence_poll(struct sm_fence *fence)
 {
     if (sm_fence_state(fence) != SM_FENCE_PENDING)
-        return sm_fence_is_open(fence);
+        return poll_host_work(fence);
     bool done = false;
     const synced_mem_status status = sm_device_event_query(fence->device, fence->event, &done);
     if (status == SYNCED_MEM_OK && !done)

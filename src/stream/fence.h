@@ -32,6 +32,8 @@ struct sm_host_work {
     /* Does the remaining work until the fence is no longer queueing, or waits for the thread that does it. Returns why
      * the work failed if the fence is lost. Blocks. */
     synced_mem_status (*finish)(struct sm_host_work *work, const struct sm_fence *fence);
+    /* Does the work if it can be done without a wait. Does not block. NULL: polls do not further the work. */
+    void (*poll)(struct sm_host_work *work);
     /* Gives up the hold that sm_fence_open() took over. */
     void (*drop)(struct sm_host_work *work);
 };
@@ -108,8 +110,8 @@ synced_mem_status sm_fence_wait_queued(struct sm_fence *fence);
 /* Makes the fence done if it was recorded on its stream before the later one, which is done. Ignores NULL. Does not
  * query the device. */
 void sm_fence_follow(struct sm_fence *fence, const struct sm_fence *later);
-/* Polls the event of a pending fence. Returns true if the fence is queueing or pending afterwards, so that its work may
- * not be over. A failed query leaves it pending. Does not block. */
+/* Polls the event of a pending fence, or the host work of a queueing one. Returns true if the fence is queueing or
+ * pending afterwards, so that its work may not be over. A failed query leaves it pending. Does not block. */
 bool sm_fence_poll(struct sm_fence *fence);
 
 /* Destroys the events in the pool. An event that cannot be destroyed stays there, and the next call tries again.

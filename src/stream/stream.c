@@ -204,9 +204,9 @@ static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream han
 static struct sm_stream *find_and_hold_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t thread,
                                               int device)
 {
-    sm_lock(&bucket->lock);
+    sm_lock_briefly(&bucket->lock);
     struct sm_stream *const stream = find_stream_in_bucket(bucket, handle, thread, device);
-    sm_unlock(&bucket->lock);
+    sm_unlock_brief(&bucket->lock);
     return stream;
 }
 

@@ -28,6 +28,7 @@ enum sm_internal {
     SM_INTERNAL_H2D,
     SM_INTERNAL_D2H,
     SM_INTERNAL_ALLOC,
+    SM_INTERNAL_PROBE,       /* for probes, see copy/kernel_start.h */
     SM_INTERNAL_MOVE_BEHIND, /* the first of several for transfers */
     SM_INTERNAL_FREE = SM_INTERNAL_MOVE_BEHIND + SM_INTERNALS_BEHIND,
     SM_INTERNAL_FREE_BEHIND, /* the first of several for frees */
@@ -162,8 +163,8 @@ synced_mem_status sm_stream_wait_for_any(struct sm_stream *stream, int device);
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence);
 
 /* Frees device memory behind all work that the stream was given until now. Returns the status of that free, or of the
- * query before it. *freed: the free was tried. Otherwise the stream is done or vanished, or it captures, and the memory
- * is still the caller's. */
+ * query before it. *freed: the free was tried. Otherwise the stream is done or vanished, has no id, or captures, and
+ * the memory is still the caller's. */
 synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed);
 
 /* Synchronizes with each stream that has nothing to do, so that the runtime learns which frees are done. Until then the

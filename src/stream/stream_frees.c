@@ -1,10 +1,16 @@
 /* Device memory that is freed in the order of a stream: freeing it, and finding out that it is free. */
 #include "stream/stream.h"
 
+/* A created stream without an id is forgotten with its last use. Then nobody would poll its frees. */
+static bool polls_frees_of(const struct sm_stream *stream)
+{
+    return stream->kind != SM_STREAM_CREATED || stream->id != 0;
+}
+
 synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed)
 {
-    synced_mem_status status;
-    *freed = sm_stream_lock_if_free(stream, &status);
+    synced_mem_status status = SYNCED_MEM_OK;
+    *freed = polls_frees_of(stream) && sm_stream_lock_if_free(stream, &status);
     if (!*freed)
         return status;
     atomic_fetch_add_explicit(&stream->frees, 1, memory_order_relaxed);

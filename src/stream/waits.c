@@ -19,10 +19,8 @@ static bool make_room(struct sm_waits *waits, size_t room)
     return true;
 }
 
-synced_mem_status sm_waits_add_for(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose)
+synced_mem_status sm_waits_add_fence(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose)
 {
-    if (!fence)
-        return SYNCED_MEM_OK;
     struct sm_wait *const list = waits->many ? waits->many : waits->few;
     const size_t room = waits->many ? waits->room : SM_FEW_WAITS;
     const struct sm_wait *const last = waits->count > 0 ? &list[waits->count - 1] : NULL;

@@ -21,7 +21,7 @@ struct sm_wait {
     unsigned purpose;
 };
 
-/* All zeros: there are none. */
+/* There are none if all is zeros, and after sm_waits_begin(). */
 struct sm_waits {
     size_t count;
     size_t room;          /* of many */
@@ -30,9 +30,22 @@ struct sm_waits {
     bool full; /* there is no room for another one */
 };
 
+static inline void sm_waits_begin(struct sm_waits *waits)
+{
+    waits->count = 0;
+    waits->many = NULL;
+    waits->full = false;
+}
+
+/* The part of sm_waits_add_for() for a fence that is not NULL. */
+synced_mem_status sm_waits_add_fence(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose);
+
 /* Adds a fence, and holds it. purpose: a sum of the values above. Returns SM_AGAIN; OK if the fence is NULL. Does not
  * block. */
-synced_mem_status sm_waits_add_for(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose);
+static inline synced_mem_status sm_waits_add_for(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose)
+{
+    return fence ? sm_waits_add_fence(waits, fence, purpose) : SYNCED_MEM_OK;
+}
 
 /* Adds a fence to wait for until its work is done. */
 static inline synced_mem_status sm_waits_add(struct sm_waits *waits, struct sm_fence *fence)

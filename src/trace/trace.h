@@ -110,14 +110,22 @@ struct sm_trace_copy {
     struct sm_timing *timing;
 };
 
+/* SM_TRACE_LISTED: a kernel makes the copy with others if the device has room for one, else an engine. */
+enum sm_trace_way { SM_TRACE_ENGINE, SM_TRACE_KERNEL, SM_TRACE_LISTED };
+
 /* A transfer's contents. */
 struct sm_trace_moved {
     size_t bytes;
     unsigned char direction; /* enum sm_direction */
     unsigned char from, to;  /* synced_mem_source */
+    unsigned char way;       /* enum sm_trace_way */
     /* For a part of a staged transfer. NULL: it is a whole transfer, of the calling thread's object. */
     const struct sm_trace_who *who;
 };
+
+/* Traces a copy that a call lists for a kernel, which makes it with others: a moment on the host, without the device's
+ * times. Only while a trace runs. */
+void sm_trace_record_listed(const struct sm_trace_moved *moved, struct sm_trace_stream stream);
 
 void sm_trace_open_copy(struct sm_trace_copy *copy, struct sm_trace_stream stream);
 void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace_moved *moved,

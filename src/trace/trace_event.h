@@ -32,6 +32,7 @@ struct sm_trace_event {
     unsigned char direction; /* enum sm_direction */
     unsigned char from, to;  /* sources, or heads */
     bool part;               /* of a staged transfer, or of an object; its size is in bytes */
+    unsigned char way;       /* of a transfer: enum sm_trace_way */
     bool timed;              /* begin and end are the device's times */
 };
 

@@ -96,6 +96,8 @@ void sm_trace_escape(char *out, const char *text)
 /* ---- Text ---- */
 
 static const char *const directions[] = {[SM_H2D] = "h2d", [SM_D2H] = "d2h", [SM_D2D] = "d2d"};
+static const char *const ways[] = {
+    [SM_TRACE_ENGINE] = "engine", [SM_TRACE_KERNEL] = "kernel", [SM_TRACE_LISTED] = "list"};
 
 /* Microseconds, with a point in every locale. */
 struct number {
@@ -205,18 +207,18 @@ static void write_transfer(const struct sm_trace_event *event)
     if (event->who.is_part)
         (void)snprintf(offset, sizeof offset, ",\"offset\":%zu", event->who.offset);
     write_escaped_name(name, event->who.name, event->who.id);
-    write_line("{\"name\":\"%s%s %s\",\"cat\":\"transfer\",\"ph\":\"X\",\"ts\":%s,\"dur\":%s,\"pid\":%ld,\"tid\":%llu,"
-               "\"args\":{\"object\":\"%s\",\"direction\":\"%s\",\"bytes\":%llu,\"part\":%s,\"from\":\"%s\","
-               "\"to\":\"%s\",\"device\":%d,\"stream\":%llu,\"call\":\"%s\",\"clock\":\"%s\",\"queued\":%s,"
-               "\"thread\":%llu%s%s%s}}",
-               direction, event->part ? " part" : "", name, format_since_start(begin).text,
-               format_micros(end - begin).text, event->timed ? (long)FIRST_DEVICE + event->device : file.process,
-               (unsigned long long)(event->timed ? event->stream : event->thread), name, direction,
-               (unsigned long long)event->bytes, event->part ? "true" : "false", sm_source_name(event->from),
-               sm_source_name(event->to), event->device, (unsigned long long)event->stream,
-               get_function_name(&event->who.by), event->timed ? "device" : "host",
-               format_since_start(event->queued).text, (unsigned long long)event->thread, offset,
-               format_root(&event->who).text, format_cause(&event->who.by, "scope", "at").text);
+    write_line(
+        "{\"name\":\"%s%s %s\",\"cat\":\"transfer\",\"ph\":\"X\",\"ts\":%s,\"dur\":%s,\"pid\":%ld,\"tid\":%llu,"
+        "\"args\":{\"object\":\"%s\",\"direction\":\"%s\",\"bytes\":%llu,\"part\":%s,\"way\":\"%s\",\"from\":\"%s\","
+        "\"to\":\"%s\",\"device\":%d,\"stream\":%llu,\"call\":\"%s\",\"clock\":\"%s\",\"queued\":%s,"
+        "\"thread\":%llu%s%s%s}}",
+        direction, event->part ? " part" : "", name, format_since_start(begin).text, format_micros(end - begin).text,
+        event->timed ? (long)FIRST_DEVICE + event->device : file.process,
+        (unsigned long long)(event->timed ? event->stream : event->thread), name, direction,
+        (unsigned long long)event->bytes, event->part ? "true" : "false", ways[event->way], sm_source_name(event->from),
+        sm_source_name(event->to), event->device, (unsigned long long)event->stream, get_function_name(&event->who.by),
+        event->timed ? "device" : "host", format_since_start(event->queued).text, (unsigned long long)event->thread,
+        offset, format_root(&event->who).text, format_cause(&event->who.by, "scope", "at").text);
 }
 
 /* Writes an event on a host thread's track, with or without a duration. format: more of its arguments. */

@@ -17,7 +17,7 @@ static cudaGraph_t end_capture(synced_mem_stream stream)
 static void launch(cudaGraph_t graph, synced_mem_stream stream)
 {
     cudaGraphExec_t executable;
-    MUST(cudaGraphInstantiate(&executable, graph, 0));
+    MUST(cudaGraphInstantiateWithFlags(&executable, graph, 0));
     MUST(cudaGraphLaunch(executable, stream));
     gpu_stream_sync(stream);
     MUST(cudaGraphExecDestroy(executable));

@@ -158,6 +158,29 @@ static void use_small_views(void)
     OK(synced_mem_release(root));
 }
 
+static size_t border;
+
+/* The zeros come behind a part that the host may only read. The parts stay apart, as a stream reads only one of them. */
+static void grow_behind_parts(void)
+{
+    enum { SHORT = PAGE + 100 };
+    synced_mem *parts[2];
+    root = make_on((size_t)PAGES * PAGE, device_of_memory);
+    host_fill(synced_mem_overwrite_cpu_data(root), (size_t)PAGES * PAGE, 1);
+    OK(synced_mem_resize(root, SHORT));
+    OK(synced_mem_view(&parts[0], root, 0, border, NULL));
+    OK(synced_mem_view(&parts[1], root, border, SHORT - border, NULL));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(parts[0], NULL));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(parts[1]));
+    release_all(parts, 2);
+    OK(synced_mem_resize(root, (size_t)3 * PAGE));
+    const unsigned char *const data = synced_mem_cpu_data(root);
+    ck_assert(host_is(data, SHORT, 1));
+    ck_assert(host_is(data + SHORT, (size_t)3 * PAGE - SHORT, 0));
+    OK(synced_mem_release(root));
+    ck_assert_uint_eq(stats_now().unprotected, 0);
+}
+
 static void use_on_the_host(void)
 {
     make_pages(SYNCED_MEM_DEVICE_CURRENT);
@@ -192,6 +215,8 @@ START_TEST(correct_programs)
     lives(use_what_is_not_stale);
     ck_assert_str_eq(said, "");
     lives(use_small_views);
+    for (border = PAGE - 100; border <= PAGE + 50; border += 50)
+        lives(grow_behind_parts);
 }
 END_TEST
 

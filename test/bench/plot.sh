@@ -38,7 +38,7 @@ refuses() { # WORDS-OF-THE-MESSAGE ARGUMENT...
 
 rows() { # GROUP TABLE LIMIT CLASSIC: two sizes, with the library's figures 100 and 200
     for scale in 1 2; do
-        printf '{"group":"%s","table":"%s","row":"a row","x":%s024,"verdict":"met"' "$1" "$2" $scale
+        printf '{"group":"%s","table":"%s","row":"a row","x":%s024,"unit":"us","verdict":"met"' "$1" "$2" $scale
         for figure in "ours 100" "limit $3" "classic $4"; do
             printf ',"%s":{"median":%s,"lower_quartile":%s,"upper_quartile":%s}' "${figure% *}" \
                 $((scale * ${figure#* })) $((scale * ${figure#* } - 1)) $((scale * ${figure#* } + 2))
@@ -57,7 +57,8 @@ mkdir "$dir/pictures" "$dir/again" "$dir/none"
     rows resize grow-device 50 300 | head -n 1
     rows scale create 50 300
     rows scale release 50 300
-    echo '{"group":"overlap","table":"fills","row":"a row","x":1,"verdict":"skipped","targets":[],"note":"no GPU"}'
+    echo '{"group":"overlap","table":"fills","row":"a row","x":1,"unit":"us","verdict":"skipped","targets":[],' \
+        '"note":"no GPU"}'
     echo '{"timeline":[{"what":"push","step":7,"begin_us":0.00,"end_us":9.50},' \
         '{"what":"kernels","step":6,"begin_us":3.25,"end_us":12.00}]}'
     echo '{"end":{}}'
@@ -92,8 +93,8 @@ for line in 'no JSON' '{"end":{}}' '{"machine":7}' '\0377'; do
     refuses "$dir/bad, line 1: this is not a line of the suite's JSON" "$dir/bad" "$dir/none"
 done
 for line in '{"machine":' '[]' '{"group":"life"}' '{"timeline":[{"what":"push","step":1}]}' \
-    '{"group":"life","table":"device","x":1,"verdict":"","ours":{"median":1}}' \
-    '{"group":"life","table":"push","x":1,"verdict":"","ours":{"median":NaN,"lower_quartile":1,"upper_quartile":1}}'; do
+    '{"group":"life","table":"device","row":"a row","x":1,"unit":"us","verdict":"","ours":{"median":1}}' \
+    '{"group":"life","table":"push","row":"r","x":1,"unit":"","ours":{"median":NaN,"lower_quartile":1}}'; do
     printf '%s\n%s\n' '{"machine":{}}' "$line" >"$dir/bad"
     refuses "$dir/bad, line 2: this is not a line of the suite's JSON" "$dir/bad" "$dir/none"
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
 # suite.sh SUITE RUNTIME PYTHON: checks that the benchmark suite runs to its end, measures every group that it lists,
 # and writes lines of JSON. It must give a reason for each skipped row, and refuse wrong arguments with one line.
-# bench/plot.py must draw its rows.
+# bench/plot.py must draw its rows, and bench/compare.py compare them.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/kit/lib.sh
@@ -92,6 +92,12 @@ else:
     assert not without_gpu & needs_gpu, without_gpu
     assert all(any(row["group"] == g and "limit" in row for row in rows) for g in needs_gpu), "limits are missing"
 PYTHON
+
+# A run does not differ from itself.
+"$python" "$root/bench/compare.py" "$dir/json" "$dir/json" >"$dir/out" 2>"$dir/err" ||
+    fail "compare.py: $(cat "$dir/err")"
+grep -q 'rows in both runs: 0 worse, 0 better, 0 of unknown noise differ' "$dir/out" ||
+    fail "compare.py: $(cat "$dir/out")"
 
 # The pictures of these rows are XML. Each has a remark that its figures are of little value.
 if drawing=$(python_with matplotlib); then

@@ -110,6 +110,11 @@ static void be_synced(void)
     finish();
 }
 
+static void have_no_memory(void)
+{
+    OK(synced_mem_release_data(mem));
+}
+
 static void have_other_at_gpu(void)
 {
     CHECK(synced_mem_mutable_gpu_data_on(other, stream));
@@ -223,6 +228,7 @@ static const struct counted with_device[] = {
     {"cpu_data, nothing to do", be_synced, read_host, NULL},
     {"cpu_data that transfers", be_at_gpu, read_host, NULL},
     {"overwrite_cpu_data, reused memory", be_at_gpu, overwrite_host, NULL},
+    {"overwrite_cpu_data, memory of the pool", have_no_memory, overwrite_host, NULL},
     {"push of one object", be_at_cpu, push, finish},
     {"pull of one object", be_at_gpu, pull, finish},
     {"copy between two objects", have_other_at_gpu, copy, finish},

@@ -152,7 +152,7 @@ END_TEST
  * push waits. */
 START_TEST(buffers_are_few)
 {
-    enum { PIECE = 60000, MOST = 16, MANY = 3 * MOST };
+    enum { PIECE = 60000, MOST = 24, MANY = 3 * MOST };
     stage_nothing();
     void *const mine = memory(PIECE, 0);
     synced_mem *const mem = make_in(mine, PIECE);

@@ -228,16 +228,16 @@ START_TEST(beside_a_busy_stream)
 }
 END_TEST
 
-/* Few streams have different bins, wherever their records lie and whatever the library does between their first uses.
- * The bin is the number's remainder. */
-START_TEST(streams_share_no_bin)
+/* Few streams have different shards, wherever their records lie and whatever the library does between their first uses.
+ * The shard is the number's remainder. */
+START_TEST(streams_share_no_shard)
 {
-    enum { BINS = 8, DEVICES_USED = 2 };
-    synced_mem_stream streams[DEVICES_USED][BINS];
+    enum { SHARDS = 16, DEVICES_USED = 2 };
+    synced_mem_stream streams[DEVICES_USED][SHARDS];
     unsigned seen[DEVICES_USED] = {0};
     if (!gpu_expected() || devices() < DEVICES_USED)
         return;
-    for (int i = 0; i < BINS; i++)
+    for (int i = 0; i < SHARDS; i++)
         for (int device = 0; device < DEVICES_USED; device++) {
             struct sm_stream *stream;
             gpu_make_current(device);
@@ -246,13 +246,13 @@ START_TEST(streams_share_no_bin)
                 OK(synced_mem_release(make_at_cpu(SIZE * (size_t)(1 + i), 1)));
             OK(synced_mem_release(make_at_gpu(SIZE, 1)));
             OK(sm_stream_find(device, streams[device][i], &stream));
-            seen[device] |= 1u << stream->number % BINS;
+            seen[device] |= 1u << stream->number % SHARDS;
             sm_stream_drop(stream);
         }
     for (int device = 0; device < DEVICES_USED; device++) {
         gpu_make_current(device);
-        ck_assert_uint_eq(seen[device], (1u << BINS) - 1);
-        for (int i = 0; i < BINS; i++)
+        ck_assert_uint_eq(seen[device], (1u << SHARDS) - 1);
+        for (int i = 0; i < SHARDS; i++)
             close_stream(streams[device][i]);
     }
     gpu_make_current(0);
@@ -391,6 +391,8 @@ START_TEST(a_reader_that_vanishes)
 {
     synced_mem_stream readers[READERS];
     const int first = _i % READERS;
+    if (!gpu_has_stream_ids()) /* the library could pass the dead handle to the runtime, which may crash then */
+        return;
     const uint64_t before = stats_now().quarantined; /* other tests of the process may have lost memory */
     synced_mem_stream asking = open_stream(NON_BLOCKING);
     synced_mem *mem = make_at_cpu(SIZE, 1);
@@ -513,7 +515,7 @@ Suite *suite(void)
 {
     Suite *const of = suite_create("device_cache");
     TCase *tests = add_case(of, "spare");
-    add_tests(tests, streams_share_no_bin, limits);
+    add_tests(tests, streams_share_no_shard, limits);
     add_gpu_tests(tests, beside_a_busy_stream, without_a_stream, by_size, trimmed, of_a_parent);
     add_gpu_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
     add_gpu_loop_test(tests, on_another_stream, 0, 2);

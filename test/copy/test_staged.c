@@ -27,17 +27,17 @@ START_TEST(there_and_back)
 }
 END_TEST
 
-/* By default, transfers of 1 MiB and more are staged. The larger one takes several chunks. */
+/* By default, transfers of 128 KiB and more are staged. The larger one takes several chunks. */
 START_TEST(defaults)
 {
     const size_t size = 5 * 1048576 + 17;
     char *const mine = malloc(size);
-    synced_mem *const small = make_on(1048575, 0);
+    synced_mem *const small = make_on(131071, 0);
     synced_mem *const mem = make_on(size, 0);
     OK(synced_mem_set_cpu_data(mem, mine));
     OK(synced_mem_set_cpu_data(small, mine));
     pattern_write(mine, size, 3);
-    ck_assert(device_is(synced_mem_gpu_data(small), 1048575, 3));
+    ck_assert(device_is(synced_mem_gpu_data(small), 131071, 3));
     ck_assert_uint_eq(stats_now().staged_transfers, 0);
     ck_assert(device_is(synced_mem_gpu_data(mem), size, 3));
     ck_assert_uint_eq(stats_now().staged_transfers, 1);

@@ -107,7 +107,7 @@ START_TEST(settings)
     OK(synced_mem_get_staging(&staging));
     ck_assert_uint_ge(staging.threads, 1);
     ck_assert_uint_le(staging.threads, 8);
-    ck_assert_uint_eq(staging.minimum_bytes, 1048576);
+    ck_assert_uint_eq(staging.minimum_bytes, 131072);
     const synced_mem_staging good = staging;
     static const struct {
         size_t struct_size;

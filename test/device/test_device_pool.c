@@ -259,9 +259,12 @@ static void give_back_all_but(size_t keep)
     ck_assert_uint_le(pool_now(0).reserved, keep);
 }
 
-/* Memory is freed on the stream that used it, without an event or a wait. The next allocation on the stream gets it. */
+/* Memory is freed on the stream that used it, without an event or a wait. The next allocation on the stream gets it.
+ * The library forgets a created stream without an id, and could not poll that free. */
 START_TEST(on_the_stream_that_used_it)
 {
+    if (_i != LEGACY && !gpu_has_stream_ids())
+        return;
     keep_no_spares();
     synced_mem_stream stream = open_stream(_i);
     OK(synced_mem_gpu_pool_set_reuse(0, 0));
@@ -310,7 +313,8 @@ START_TEST(behind_a_kernel_that_never_ends)
     synced_mem_stream held = open_stream(NON_BLOCKING);
     synced_mem_stream one = open_stream(NON_BLOCKING);
     synced_mem_stream two = open_stream(NON_BLOCKING);
-    synced_mem *const stuck[] = {used_on(ENORMOUS, held, NULL), used_on(ENORMOUS, one, held), used_on(ENORMOUS, held, two)};
+    synced_mem *const stuck[] = {used_on(ENORMOUS, held, NULL), used_on(ENORMOUS, one, held),
+                                 used_on(ENORMOUS, held, two)};
     const size_t keep = pool_now(0).reserved;
     gpu_hold(held);
     release_all(stuck, 3);

@@ -26,15 +26,21 @@ START_TEST(seam_without_gpu)
     unsigned char uuid[SM_DEVICE_UUID_BYTES] = {77};
     struct sm_device_shareable made = {.file = 77};
     const void *const from = data;
+    const struct sm_list_job job = {.value = -1};
     const size_t size = 1;
     if (gpu_expected())
         return;
     ck_assert(!sm_device_frees_in_order(0));
+    ck_assert_uint_eq(sm_device_list_processors(0), 0);
+    sm_device_await_lists();
     ck_assert(!sm_device_has_batches(stream));
     ck_assert(!sm_device_batch_takes(data, 1, true));
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
     sm_device_stay(0);
+    sm_device_keep_lists();
+    sm_device_pool_warm_beside(true);
+    ck_assert_uint_eq(sm_device_probed(0), 0);
     sm_device_pool_reach(0, 1);
     OK(sm_device_shutdown());
     const synced_mem_status all[] = {
@@ -67,6 +73,8 @@ START_TEST(seam_without_gpu)
         sm_device_copy_any(0, data, data, 1, NULL),
         sm_device_copy_peer(0, data, 0, data, 1, 1, NULL),
         sm_device_fill(0, data, 0, 1, NULL),
+        sm_device_run_list(0, &job, 1, NULL),
+        sm_device_run_probe(0, 1, NULL),
         sm_device_copy_batch(0, &data, &from, &size, 1, true, NULL),
         sm_device_event_create(0, &event),
         sm_device_event_destroy(0, event),

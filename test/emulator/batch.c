@@ -14,6 +14,42 @@
 
 #include <stdlib.h>
 
+static int compare_ends(const void *a, const void *b)
+{
+    const struct emu_end *const one = a;
+    const struct emu_end *const other = b;
+    return (one->begin > other->begin) - (one->begin < other->begin);
+}
+
+static struct emu_end *further(struct emu_end *one, struct emu_end *other)
+{
+    return !one || other->end > one->end ? other : one;
+}
+
+static bool have_bytes_in_common(const struct emu_end *before, const struct emu_end *end)
+{
+    return before && before->copy != end->copy && before->end > end->begin;
+}
+
+/* The copies of a batch are not ordered among themselves. Of the ranges that begin earlier, the one that reaches
+ * furthest is enough to compare with. */
+cudaError_t emu_check_unordered(struct emu_end *ends, size_t count, const char *of)
+{
+    struct emu_end *furthest = NULL;
+    struct emu_end *written = NULL;
+    qsort(ends, count, sizeof *ends, compare_ends);
+    for (struct emu_end *each = ends; each < ends + count; each++) {
+        const struct emu_end *const before = each->written ? furthest : written;
+        if (have_bytes_in_common(before, each))
+            return emu_misuse("copies %zu and %zu of %s are in no order, and touch the same bytes", before->copy,
+                              each->copy, of);
+        furthest = further(furthest, each);
+        if (each->written)
+            written = further(written, each);
+    }
+    return cudaSuccess;
+}
+
 #if CUDART_VERSION >= 13000
 
 /* The largest copy "during the API call" whose source a real runtime was seen to read before the return. */
@@ -28,48 +64,6 @@ struct batch {
     const size_t *firsts; /* the first copy of each of the attributes */
     size_t attribute_count;
 };
-
-/* The bytes at one end of a copy. */
-struct range {
-    const char *begin, *end;
-    size_t copy;
-    bool written;
-};
-
-static int compare_ranges(const void *a, const void *b)
-{
-    const struct range *const one = a;
-    const struct range *const other = b;
-    return (one->begin > other->begin) - (one->begin < other->begin);
-}
-
-static struct range *further(struct range *one, struct range *other)
-{
-    return !one || other->end > one->end ? other : one;
-}
-
-static bool have_bytes_in_common(const struct range *before, const struct range *range)
-{
-    return before && before->copy != range->copy && before->end > range->begin;
-}
-
-/* The copies of a batch are not ordered among themselves. Of the ranges that begin earlier, the one that reaches
- * furthest is enough to compare with. */
-static cudaError_t check_order(const struct range *end, struct range *ranges)
-{
-    struct range *furthest = NULL;
-    struct range *written = NULL;
-    for (struct range *each = ranges; each < end; each++) {
-        const struct range *const before = each->written ? furthest : written;
-        if (have_bytes_in_common(before, each))
-            return emu_misuse("copies %zu and %zu of a batch are in no order, and touch the same bytes", before->copy,
-                              each->copy);
-        furthest = further(furthest, each);
-        if (each->written)
-            written = further(written, each);
-    }
-    return cudaSuccess;
-}
 
 static bool is_order(enum cudaMemcpySrcAccessOrder order)
 {
@@ -90,23 +84,21 @@ static cudaError_t check_attributes(const struct batch *batch)
 
 static cudaError_t check_copies(const struct batch *batch)
 {
-    struct range *const ranges = calloc(2 * batch->count, sizeof *ranges);
-    if (ranges == NULL)
+    struct emu_end *const ends = calloc(2 * batch->count, sizeof *ends);
+    if (ends == NULL)
         return cudaErrorMemoryAllocation;
     cudaError_t error = cudaSuccess;
     for (size_t i = 0; i < batch->count && error == cudaSuccess; i++) {
         const char *const to = batch->targets[i];
         const char *const from = batch->sources[i];
         const size_t size = batch->sizes[i];
-        ranges[2 * i] = (struct range){.begin = to, .end = to + size, .copy = i, .written = true};
-        ranges[2 * i + 1] = (struct range){.begin = from, .end = from + size, .copy = i};
+        ends[2 * i] = (struct emu_end){.begin = to, .end = to + size, .copy = i, .written = true};
+        ends[2 * i + 1] = (struct emu_end){.begin = from, .end = from + size, .copy = i};
         error = size == 0 ? cudaErrorInvalidValue : emu_copy_check(batch->targets[i], from, size);
     }
-    if (error == cudaSuccess) {
-        qsort(ranges, 2 * batch->count, sizeof *ranges, compare_ranges);
-        error = check_order(ranges + 2 * batch->count, ranges);
-    }
-    free(ranges);
+    if (error == cudaSuccess)
+        error = emu_check_unordered(ends, 2 * batch->count, "a batch");
+    free(ends);
     return error;
 }
 

@@ -30,6 +30,7 @@
  *     the same as a synchronization.
  *   - The legacy stream refuses queries of its device, flags and priority as it refuses those of its id.
  *   - The driver's calls for memory, such as cuMemCreate, are not unsafe.
+ *   - Calls that load code, such as cudaLibraryLoadData() and cudaFuncGetAttributes(), are unsafe.
  *   - cudaHostAlloc() and cudaMallocManaged() are as unsafe as the other allocations.
  */
 #include "emu.h"
@@ -39,9 +40,10 @@
 
 /* Calls that captures do not see. Calls whose safety depends on a stream or an event check it by themselves. */
 static const bool unsafe_calls[EMU_CALL_COUNT] = {
-    [EMU_cudaMalloc] = true,         [EMU_cudaFree] = true,          [EMU_cudaMallocHost] = true,
-    [EMU_cudaHostAlloc] = true,      [EMU_cudaFreeHost] = true,      [EMU_cudaHostRegister] = true,
-    [EMU_cudaHostUnregister] = true, [EMU_cudaMallocManaged] = true, [EMU_cudaMemPoolTrimTo] = true,
+    [EMU_cudaMalloc] = true,          [EMU_cudaFree] = true,          [EMU_cudaMallocHost] = true,
+    [EMU_cudaHostAlloc] = true,       [EMU_cudaFreeHost] = true,      [EMU_cudaHostRegister] = true,
+    [EMU_cudaHostUnregister] = true,  [EMU_cudaMallocManaged] = true, [EMU_cudaMemPoolTrimTo] = true,
+    [EMU_cudaLibraryLoadData] = true, [EMU_cudaLibraryUnload] = true, [EMU_cudaFuncGetAttributes] = true,
 };
 
 /* ---- Forbidden calls ---- */

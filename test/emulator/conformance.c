@@ -346,6 +346,7 @@ int main(int argc, char **argv)
     run_sections(call_sections, only);
     run_sections(memory_sections, only);
     run_sections(batch_sections, only);
+    run_sections(library_sections, only);
     run_sections(order_sections, only);
     run_sections(capture_sections, only);
     run_sections(graph_sections, only);

@@ -25,6 +25,7 @@ extern const struct section name_sections[];
 extern const struct section call_sections[];
 extern const struct section memory_sections[];
 extern const struct section batch_sections[];
+extern const struct section library_sections[];
 extern const struct section order_sections[];
 extern const struct section capture_sections[];
 extern const struct section graph_sections[];

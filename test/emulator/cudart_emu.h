@@ -140,6 +140,9 @@ unsigned emu_failures(void); /* counts the set failures that have happened since
 /* Makes the next operation that a stream runs on this device break it. The stream's synchronization and every later
  * call then return the (sticky) code. */
 void emu_break_device(int device, cudaError_t code);
+/* Occupies all multiprocessors of the device, as a kernel that waits for the host may: until it is occupied no more, no
+ * kernel and no fill runs there, while copies go on. A wait for such a kernel lasts until another thread frees them. */
+void emu_occupy_device(int device, bool occupied);
 
 /* Counts the uses of a call since emu_reset(). */
 unsigned emu_calls(const char *call);
@@ -197,6 +200,7 @@ enum emu_kind {
     EMU_GRAPH_EXEC,
     EMU_MEMORY_HANDLE, /* from cuMemCreate and cuMemImportFromShareableHandle; a mapping is EMU_DEVICE_MEMORY */
     EMU_ADDRESS_RANGE, /* from cuMemAddressReserve */
+    EMU_LIBRARY,       /* from cudaLibraryLoadData */
     EMU_KINDS
 };
 size_t emu_live(enum emu_kind kind);       /* allocations or handles alive now */

@@ -15,6 +15,7 @@
 #define _GNU_SOURCE
 #endif
 
+#include "../../src/device/copy_list.h"
 #include "cudart_emu.h"
 #include "driver_functions.h"
 
@@ -50,7 +51,8 @@
     X(cudaEventElapsedTime)                                                                                            \
     X(cudaStreamBeginCapture) X(cudaStreamEndCapture) X(cudaStreamGetCaptureInfo) X(cudaGraphInstantiate)              \
     X(cudaGraphInstantiateWithFlags) X(cudaGraphLaunch) X(cudaGraphExecDestroy) X(cudaGraphDestroy)                    \
-    X(cudaGraphGetNodes) X(cudaGetDriverEntryPoint) X(cudaGetDriverEntryPointByVersion)
+    X(cudaGraphGetNodes) X(cudaGetDriverEntryPoint) X(cudaGetDriverEntryPointByVersion) X(cudaLibraryLoadData)         \
+    X(cudaLibraryUnload) X(cudaLibraryGetKernel) X(cudaFuncGetAttributes) X(cudaLaunchKernelExC)
 
 enum emu_call {
 #define EMU_CALL_ID(name) EMU_##name,
@@ -217,6 +219,7 @@ enum emu_op_kind {
     EMU_OP_FILL,
     EMU_OP_MARK, /* an event's record, a wait, a prefetch: it has only a place in the order */
     EMU_OP_KERNEL,
+    EMU_OP_LIST, /* a kernel that copies or fills the entries of a list, see list.c */
     EMU_OP_HOST,
     EMU_OP_ALLOC,
     EMU_OP_FREE
@@ -246,8 +249,9 @@ struct emu_op {
     const char *from;
     size_t size;
     int value;
-    char *staging; /* a copy's private source */
-    bool by_host;  /* a copy made by the host, under the host's page protections */
+    char *staging;                  /* a private block: a copy's source, a list's parameter */
+    bool by_host;                   /* a copy made by the host, under the host's page protections */
+    const struct CUlib_st *library; /* of a list */
     void (*function)(void *argument);
     void *argument;
     struct emu_alloc *alloc;     /* to be freed */
@@ -314,6 +318,8 @@ struct emu_node {
     int value;
     void (*function)(void *argument);
     void *argument;
+    const struct CUlib_st *library;
+    char *staging;            /* of a list: a copy of size bytes */
     struct emu_range *ranges; /* the memory that it touches */
     size_t range_count;
     unsigned *deps; /* nodes before this one */
@@ -365,6 +371,17 @@ struct CUgraphExec_st {
     struct emu_origin born;
 };
 
+/* A kernel is a part of its library's slot. */
+struct CUkern_st {
+    struct CUlib_st *library;
+};
+
+struct CUlib_st {
+    struct emu_slot slot;
+    struct CUkern_st list, probe;
+    struct emu_origin born;
+};
+
 struct CUmemPoolHandle_st {
     struct emu_slot slot;
     struct emu_pool *pool;
@@ -395,6 +412,7 @@ struct emu_device {
     int gpu; /* the physical GPU's number, which identifies it in other processes */
     cudaError_t sticky;
     cudaError_t break_code;
+    bool occupied; /* a kernel that waits for the host has all multiprocessors */
     size_t limit;
     size_t used;
     struct emu_attribute *attributes;
@@ -427,7 +445,7 @@ struct emu_state {
     struct emu_alloc *ghosts, *oldest_ghost;
     size_t ghost_count;
     struct emu_pool *pools;
-    struct emu_slots streams, events, pool_handles, graph_handles, exec_handles, memory_handles;
+    struct emu_slots streams, events, pool_handles, graph_handles, exec_handles, memory_handles, libraries;
     struct emu_memory *memories;
     struct emu_reserved *reservations;
     struct emu_stream *kept_streams;

@@ -131,6 +131,8 @@ void emu_op_room_for_uses(struct emu_op *op, unsigned count);
 void emu_op_touches(struct emu_op *op, struct emu_alloc *alloc, const void *start, size_t size, bool write);
 /* Appends the operation to its stream, which owns it from then on. */
 void emu_op_queue(struct emu_op *op);
+/* Copies, also to and from memory that is protected against the host. */
+void emu_move(char *to, const char *from, size_t size);
 void emu_force(struct emu_op *op);
 /* The same, but never waits for a function that is running. Returns whether the operation is done. */
 bool emu_try(struct emu_op *op);
@@ -262,7 +264,26 @@ bool emu_graph_is_joined(const struct emu_graph *graph, const struct emu_joint *
 cudaGraph_t emu_graph_handle(struct emu_graph *graph);
 void emu_graphs_reset(void);
 
+/* ---- batch.c ---- */
+/* The bytes at one end of a copy. */
+struct emu_end {
+    const char *begin, *end;
+    size_t copy;
+    bool written;
+};
+/* Checks that copies which are in no order touch no byte that another one writes. Sorts the ends. of: what has them. */
+cudaError_t emu_check_unordered(struct emu_end *ends, size_t count, const char *of);
+
+/* ---- list.c ---- */
+cudaError_t emu_list_queue(struct emu_stream *stream, const struct sm_list_job *job, const struct CUlib_st *library);
+cudaError_t emu_probe_queue(struct emu_stream *stream, unsigned *word, unsigned number, const struct CUlib_st *library);
+void emu_list_run(struct emu_op *op);
+
 /* ---- kernel.c ---- */
+/* Checks that a kernel can touch the ranges, which are then live memory. */
+cudaError_t emu_check_ranges(const struct emu_range *ranges, size_t count);
+/* Notes that the operation, a kernel, touches them. */
+void emu_op_touches_ranges(struct emu_op *op, const struct emu_range *ranges, size_t count);
 /* Returns the error with which a kernel breaks the device by touching this memory. */
 cudaError_t emu_kernel_fault(int device, const struct emu_alloc *alloc, bool write);
 void emu_run_kernel(struct emu_op *op);

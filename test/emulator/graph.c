@@ -32,6 +32,7 @@ void emu_graph_unref(struct emu_graph *graph)
     if (graph->next != NULL)
         graph->next->before = graph->before;
     for (size_t i = 0; i < graph->count; i++) {
+        free(graph->nodes[i].staging);
         free(graph->nodes[i].ranges);
         free(graph->nodes[i].deps);
     }
@@ -53,6 +54,13 @@ static struct emu_node *new_node(struct emu_graph *graph)
     return &graph->nodes[graph->count++];
 }
 
+static char *copy_block(const char *block, size_t size)
+{
+    char *const copy = emu_allocate(size);
+    memcpy(copy, block, size);
+    return copy;
+}
+
 /* Keeps the work of the operation and its addresses, but no reference to the memory. Each launch looks the memory up.
  * */
 unsigned emu_graph_add(struct emu_graph *graph, const struct emu_op *op, const struct emu_joint *after)
@@ -67,8 +75,11 @@ unsigned emu_graph_add(struct emu_graph *graph, const struct emu_op *op, const s
                               .value = op->value,
                               .function = op->function,
                               .argument = op->argument,
+                              .library = op->library,
                               .range_count = op->use_count,
                               .dep_count = after->count};
+    if (op->kind == EMU_OP_LIST)
+        node->staging = copy_block(op->staging, op->size);
     if (op->use_count > 0)
         node->ranges = emu_allocate(op->use_count * sizeof *node->ranges);
     for (unsigned i = 0; i < op->use_count; i++)
@@ -203,11 +214,14 @@ static struct emu_op *op_of(const struct emu_node *node, struct emu_stream *stre
     op->value = node->value;
     op->function = node->function;
     op->argument = node->argument;
+    op->library = node->library;
+    if (node->kind == EMU_OP_LIST)
+        op->staging = copy_block(node->staging, node->size);
     emu_op_room_for_uses(op, (unsigned)node->range_count);
     for (size_t i = 0; i < node->range_count; i++) {
         const struct emu_range *range = &node->ranges[i];
         struct emu_alloc *alloc = emu_find(range->data);
-        if (node->kind == EMU_OP_KERNEL && alloc != NULL && op->fault == cudaSuccess)
+        if ((node->kind == EMU_OP_KERNEL || node->kind == EMU_OP_LIST) && alloc != NULL && op->fault == cudaSuccess)
             op->fault = emu_kernel_fault(node->device, alloc, range->write);
         emu_op_touches(op, alloc, range->data, range->size, range->write);
     }

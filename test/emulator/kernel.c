@@ -150,7 +150,7 @@ cudaError_t emu_kernel_fault(int device, const struct emu_alloc *alloc, bool wri
     return cudaErrorIllegalAddress;
 }
 
-static cudaError_t check_ranges(const struct emu_range *ranges, size_t count)
+cudaError_t emu_check_ranges(const struct emu_range *ranges, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct emu_alloc *alloc = NULL;
@@ -181,21 +181,26 @@ static void touch(struct emu_op *op, const struct emu_range *range)
         emu_op_touches(op, alloc, range->data, range->size, range->write);
 }
 
+void emu_op_touches_ranges(struct emu_op *op, const struct emu_range *ranges, size_t count)
+{
+    emu_op_room_for_uses(op, (unsigned)count);
+    for (size_t i = 0; i < count; i++)
+        touch(op, &ranges[i]);
+}
+
 static cudaError_t launch(cudaStream_t handle, void (*function)(void *), void *argument, const struct emu_range *ranges,
                           size_t count)
 {
     struct emu_stream *stream = NULL;
     cudaError_t error = emu_stream_to_queue(handle, &stream);
     if (error == cudaSuccess)
-        error = function == NULL ? cudaErrorInvalidDeviceFunction : check_ranges(ranges, count);
+        error = function == NULL ? cudaErrorInvalidDeviceFunction : emu_check_ranges(ranges, count);
     if (error != cudaSuccess)
         return error;
     struct emu_op *op = emu_op_new(EMU_OP_KERNEL, stream);
     op->function = function;
     op->argument = argument;
-    emu_op_room_for_uses(op, (unsigned)count);
-    for (size_t i = 0; i < count; i++)
-        touch(op, &ranges[i]);
+    emu_op_touches_ranges(op, ranges, count);
     emu_op_queue(op);
     return cudaSuccess;
 }

@@ -216,6 +216,7 @@ static void reset_device(struct emu_device *device, int number)
     device->context = false;
     device->gpu = number;
     device->sticky = device->break_code = cudaSuccess;
+    device->occupied = false;
     device->limit = DEFAULT_MEMORY;
     device->used = 0;
     device->attribute_count = 0;
@@ -251,6 +252,7 @@ static void reset_locked(uint64_t seed)
     emu_slots_reset(&emu.pool_handles, sizeof(struct CUmemPoolHandle_st), 1u << 12);
     emu_slots_reset(&emu.graph_handles, sizeof(struct CUgraph_st), 1u << 16);
     emu_slots_reset(&emu.exec_handles, sizeof(struct CUgraphExec_st), 1u << 16);
+    emu_slots_reset(&emu.libraries, sizeof(struct CUlib_st), 1u << 12);
     emu_slots_reset(&emu.memory_handles, sizeof(struct emu_memory_handle), 1u << 16);
     emu_failures_reset();
     for (int device = 0; device < EMU_MAX_DEVICES; device++)
@@ -375,6 +377,15 @@ void emu_break_device(int device, cudaError_t code)
     emu_lock();
     if (device >= 0 && device < EMU_MAX_DEVICES)
         emu.devices[device].break_code = code;
+    emu_unlock();
+}
+
+void emu_occupy_device(int device, bool occupied)
+{
+    emu_lock();
+    if (device >= 0 && device < EMU_MAX_DEVICES)
+        emu.devices[device].occupied = occupied;
+    (void)pthread_cond_broadcast(&emu.ran);
     emu_unlock();
 }
 

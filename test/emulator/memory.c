@@ -164,6 +164,7 @@ void emu_memory_release(struct emu_alloc *alloc)
     case EMU_GRAPH_EXEC:
     case EMU_MEMORY_HANDLE:
     case EMU_ADDRESS_RANGE:
+    case EMU_LIBRARY:
     case EMU_KINDS:
         break;
     }

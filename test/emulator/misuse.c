@@ -204,6 +204,11 @@ static void report_leaked_handles(void)
             fprintf(stderr, "cudart_emu:   handle of memory, %zu bytes: %s\n", handle->memory->size,
                     emu_describe(&handle->born));
     }
+    for (size_t i = 0; i < emu.libraries.used; i++) {
+        const struct CUlib_st *library = &((const struct CUlib_st *)(void *)emu.libraries.base)[i];
+        if (library->slot.live)
+            fprintf(stderr, "cudart_emu:   library of kernels: %s\n", emu_describe(&library->born));
+    }
     for (const struct emu_reserved *range = emu.reservations; range != NULL; range = range->next)
         fprintf(stderr, "cudart_emu:   address range: %p, %zu bytes: %s\n", (void *)range->start, range->size,
                 emu_describe(&range->born));
@@ -214,9 +219,18 @@ static void report_leaked_handles(void)
 
 void emu_check_leaks(void)
 {
-    static const char *const names[EMU_KINDS] = {
-        "device memory", "page-locked memory", "registered memory", "managed memory", "streams", "events", "pools",
-        "graphs",        "executable graphs",  "handles of memory", "address ranges"};
+    static const char *const names[EMU_KINDS] = {"device memory",
+                                                 "page-locked memory",
+                                                 "registered memory",
+                                                 "managed memory",
+                                                 "streams",
+                                                 "events",
+                                                 "pools",
+                                                 "graphs",
+                                                 "executable graphs",
+                                                 "handles of memory",
+                                                 "address ranges",
+                                                 "libraries of kernels"};
     bool any = false;
     /* A forked child owns nothing of its parent's. */
     if (!emu.report_leaks || emu.forked)

@@ -81,6 +81,8 @@ void emu_op_discard(struct emu_op *op)
     op->state = EMU_OP_DONE;
     drop_deps(op);
     drop_uses(op);
+    free(op->staging);
+    op->staging = NULL;
     emu_op_unref(op);
 }
 
@@ -229,12 +231,20 @@ static bool overlap(const char *to, const char *from, size_t size)
     return to < from + size && from < to + size;
 }
 
+void emu_move(char *to, const char *from, size_t size)
+{
+    if (emu.past_protection && !overlap(to, from, size))
+        copy_past_protection(to, from, size);
+    else
+        memmove(to, from, size);
+}
+
 static void copy(const struct emu_op *op)
 {
-    if (emu.past_protection && !op->by_host && !overlap(op->to, op->from, op->size))
-        copy_past_protection(op->to, op->from, op->size);
-    else
+    if (op->by_host)
         memmove(op->to, op->from, op->size);
+    else
+        emu_move(op->to, op->from, op->size);
 }
 
 static void perform(struct emu_op *op)
@@ -249,6 +259,9 @@ static void perform(struct emu_op *op)
         break;
     case EMU_OP_KERNEL:
         emu_run_kernel(op);
+        break;
+    case EMU_OP_LIST:
+        emu_list_run(op);
         break;
     case EMU_OP_HOST:
     case EMU_OP_MARK:
@@ -347,6 +360,13 @@ static bool breaks(const struct emu_op *op)
     return device->sticky != cudaSuccess;
 }
 
+/* Returns whether the operation needs multiprocessors, of which the device has none free. */
+static bool is_held_up(const struct emu_op *op)
+{
+    const bool is_kernel = op->kind == EMU_OP_KERNEL || op->kind == EMU_OP_LIST || op->kind == EMU_OP_FILL;
+    return is_kernel && emu.devices[op->device].occupied;
+}
+
 /* Runs the operation and its dependencies, nothing else. References keep the operations on the stack alive while the
  * lock is released for a function. */
 static void run_up_to(struct emu_op *op, bool wait)
@@ -365,7 +385,7 @@ static void run_up_to(struct emu_op *op, bool wait)
         struct emu_op *dep = head->state == EMU_OP_QUEUED ? undone_dep(head) : NULL;
         if (dep != NULL)
             push(&stack, dep);
-        else if (head->state == EMU_OP_QUEUED)
+        else if (head->state == EMU_OP_QUEUED && !is_held_up(head))
             run(head);
         else if (wait && !breaks(head))
             pthread_cond_wait(&emu.ran, &emu.lock);
@@ -438,7 +458,7 @@ void emu_progress(void)
     while (emu.active_count > 0 && emu_chance(emu.eagerness)) {
         const struct emu_stream *stream = emu.active[emu_random() % emu.active_count];
         struct emu_op *head = stream->head;
-        if (head->state == EMU_OP_QUEUED && !is_starved(stream) && undone_dep(head) == NULL)
+        if (head->state == EMU_OP_QUEUED && !is_starved(stream) && undone_dep(head) == NULL && !is_held_up(head))
             run(head);
     }
 }

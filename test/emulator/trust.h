@@ -47,6 +47,7 @@ extern const struct program wrong_by_code_programs[];
 extern const struct program wrong_by_bytes_programs[];
 extern const struct program right_race_programs[];
 extern const struct program right_mapping_programs[];
+extern const struct program right_list_programs[];
 
 /* A program with a race, and the words that its report must contain. */
 struct racing_program {

@@ -369,8 +369,8 @@ int main(int argc, char **argv)
 {
     volatile uint64_t *const seed = mmap(NULL, sizeof *seed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
-    const struct program *const tables[] = {order_programs, right_memory_programs, right_capture_programs,
-                                            right_race_programs, right_mapping_programs};
+    const struct program *const tables[] = {order_programs,      right_memory_programs,  right_capture_programs,
+                                            right_race_programs, right_mapping_programs, right_list_programs};
     const uint64_t seeds = argc > 2 ? 1 : seeds_asked();
     int ran = 0, flagged = 0;
 

@@ -505,6 +505,8 @@ int main(int argc, char **argv)
         missed += !caught_always(wrong, only, &ran);
     for (const struct wrong *wrong = wrong_mapping_programs; wrong->program.name; wrong++)
         missed += !caught_always(wrong, only, &ran);
+    for (const struct wrong *wrong = wrong_list_programs; wrong->program.name; wrong++)
+        missed += !caught_always(wrong, only, &ran);
     missed += missed_of(wrong_by_bytes_programs, 1, only, &ran);
     missed += missed_of(wrong_capture_by_code_programs, SEEDS, only, &ran);
     missed += missed_of(wrong_capture_by_bytes_programs, 1, only, &ran);

@@ -27,6 +27,7 @@ struct wrong {
 /* Tables of programs. Each ends with a row without a name. */
 extern const struct wrong wrong_capture_programs[];
 extern const struct wrong wrong_mapping_programs[];
+extern const struct wrong wrong_list_programs[];
 extern const struct program wrong_capture_by_code_programs[];
 extern const struct program wrong_capture_by_bytes_programs[];
 

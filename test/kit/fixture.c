@@ -1,6 +1,8 @@
 /* Shared by all suites. */
 #include "fixture.h"
 
+#include "kernels.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,7 @@ static void read_stats(synced_mem_stats *stats)
 static void start(void)
 {
     device_count = gpu_start(schedule);
+    use_kernels_if_asked(device_count);
     read_stats(&before_test);
 }
 

@@ -45,6 +45,9 @@ void gpu_stream_sync(synced_mem_stream stream);
 bool gpu_stream_is_idle(synced_mem_stream stream);
 /* Returns whether cudaStreamPerThread exists. */
 bool gpu_has_per_thread_stream(void);
+/* Returns whether the runtime tells a stream from an earlier one of the same handle, as from CUDA 12.0 on. Where it
+ * does not, the library forgets a stream without uses, which then waits for its own earlier work as for another's. */
+bool gpu_has_stream_ids(void);
 /* Waits for all work of the device. */
 void gpu_sync_device(int device);
 /* Returns whether any of the streams has work that has not run. Runs no work by that, where possible. */

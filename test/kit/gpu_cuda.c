@@ -3,6 +3,7 @@
 
 #include "gpu_cudart.h"
 
+#include "device/device.h"
 #include "pattern.h"
 
 #include <pthread.h>
@@ -14,6 +15,7 @@ int gpu_start(unsigned schedule)
 {
     int count = 0;
     (void)schedule;
+    sm_device_pool_warm_beside(false);
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 

@@ -118,6 +118,11 @@ bool gpu_has_per_thread_stream(void)
     return code == cudaSuccess;
 }
 
+bool gpu_has_stream_ids(void)
+{
+    return CUDART_VERSION >= 12000;
+}
+
 void gpu_sync_device(int device)
 {
     const int before = gpu_current_device();

@@ -4,6 +4,7 @@
 #include "gpu_cudart.h"
 
 #include "cudart_emu.h"
+#include "device/device.h"
 #include "pattern.h"
 
 #include <stdatomic.h>
@@ -29,6 +30,7 @@ int gpu_start(unsigned schedule)
 {
     first_schedule = schedule == 0;
     emu_reset(schedule);
+    sm_device_pool_warm_beside(false);
     return DEVICES;
 }
 
@@ -46,6 +48,7 @@ void gpu_check_nothing_left(void)
         [EMU_GRAPH_EXEC] = "executable graphs",
         [EMU_MEMORY_HANDLE] = "handles of shared memory",
         [EMU_ADDRESS_RANGE] = "ranges of addresses",
+        [EMU_LIBRARY] = "libraries of kernels",
     };
     for (int kind = 0; kind < EMU_KINDS; kind++)
         ck_assert_msg(emu_live((enum emu_kind)kind) == 0, "%zu %s left", emu_live((enum emu_kind)kind), names[kind]);

@@ -103,6 +103,11 @@ bool gpu_has_per_thread_stream(void)
     return false;
 }
 
+bool gpu_has_stream_ids(void)
+{
+    return false;
+}
+
 void gpu_sync_device(int device)
 {
     (void)device;

@@ -81,17 +81,22 @@ need_processor() { # NAME
     need_program "qemu-$processor" qemu-user
 }
 
-# Builds Check from the distribution's source package into a folder. Neither the system's packages nor its lists of
-# packages change, and apt needs no privileges.
+# Prints options of apt for sources, lists and downloads of the folder's own. The system's packages and its lists of
+# packages do not change, and apt needs no privileges. The options have no spaces.
+private_apt() { # FOLDER
+    mkdir -p "$1/lists/partial" "$1/cache/archives/partial"
+    echo "-oDir::Etc::SourceList=$1/sources.list -oDir::Etc::SourceParts=/dev/null -oDir::State::Lists=$1/lists" \
+        "-oDir::Cache=$1/cache -oAPT::Sandbox::User=$(id -un)"
+}
+
+# Builds Check from the distribution's source package into a folder.
 build_check() { # FOLDER CMAKE-ARGUMENT...
     folder=$1
     shift
     if [ "$(cat "$folder/.complete" 2>/dev/null)" = "$*" ]; then return 0; fi
     rm -rf "$folder"
-    mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial" "$folder/source"
-    # These options of apt have no spaces.
-    sources="-oDir::Etc::SourceList=$folder/apt/sources.list -oDir::Etc::SourceParts=/dev/null
-        -oDir::State::Lists=$folder/apt/lists -oDir::Cache=$folder/apt/cache -oAPT::Sandbox::User=$(id -un)"
+    mkdir -p "$folder/source"
+    sources=$(private_apt "$folder/apt")
     # shellcheck disable=SC2016,SC2086
     if ! apt-get indextargets --format 'deb-src $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
         sort -u >"$folder/apt/sources.list" ||
@@ -111,6 +116,45 @@ build_check() { # FOLDER CMAKE-ARGUMENT...
     sed -i 's/^Libs:.*/& -lm/' "$folder/lib/pkgconfig/check.pc"
     rm -rf "$folder"/lib/libcheck.so* "$folder"/lib/libcheck.dll.a "$folder/apt" "$folder/source" "$folder/build"
     echo "$*" >"$folder/.complete"
+}
+
+# The CUDA toolkits of Debian's releases: the version, the release, and the package of the shared runtime.
+toolkits="
+11.8 bookworm libcudart11.0
+12.4 trixie   libcudart12
+"
+has_toolkit() { # VERSION
+    echo "$toolkits" | grep -q "^$1 "
+}
+
+# Unpacks the headers and the runtime of a toolkit into FOLDER/include and FOLDER/lib64, where Meson searches if
+# CUDA_PATH names the folder. The archive is that of the system's own sources, because it has other releases of Debian
+# too. The toolkit is in a component that the system need not use. Its compiler and its other libraries are not
+# unpacked.
+fetch_toolkit() { # FOLDER VERSION
+    if [ -e "$1/.complete" ]; then return 0; fi
+    rm -rf "$1"
+    mkdir -p "$1/debs" "$1/root"
+    read -r _ release runtime <<END
+$(echo "$toolkits" | grep "^$2 ")
+END
+    sources=$(private_apt "$1/apt")
+    own=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    # shellcheck disable=SC2016,SC2086
+    if ! apt-get indextargets --format '$(CODENAME) $(REPO_URI)' 'Created-By: Packages' | sort -u |
+        sed -n "s|^$own \(.*\)|deb \1 $release non-free|p" >"$1/apt/sources.list" ||
+        ! (cd "$1/debs" && apt-get $sources -qq update && apt-get $sources -qq download nvidia-cuda-dev "$runtime") \
+            >"$1/apt/log" 2>&1; then
+        tail -n 5 "$1/apt/log" >&2
+        return 1
+    fi
+    dpkg-deb --fsys-tarfile "$1"/debs/nvidia-cuda-dev_*.deb |
+        tar -x -C "$1/root" --wildcards './usr/include/*' '*/libcudart*' || return 1
+    dpkg-deb -x "$1/debs/$runtime"_*.deb "$1/root" || return 1
+    mv "$1/root/usr/include" "$1/include"
+    mv "$1/root/usr/lib/$(cc -print-multiarch)" "$1/lib64"
+    rm -rf "$1/debs" "$1/root" "$1/apt"
+    touch "$1/.complete"
 }
 
 # Meson's cross file for a compiler and for Check in the folder. It has no tools for which src/meson.build asks the

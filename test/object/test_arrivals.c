@@ -112,13 +112,13 @@ synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct syn
 
 /* A copy calls this function when it has taken the locks. */
 synced_mem_status __real_sm_check_overlaps(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
-                                           struct sm_range *ranges, struct synced_mem **failed);
+                                           struct synced_mem **failed);
 synced_mem_status __wrap_sm_check_overlaps(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
-                                           struct sm_range *ranges, struct synced_mem **failed);
+                                           struct synced_mem **failed);
 synced_mem_status __wrap_sm_check_overlaps(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
-                                           struct sm_range *ranges, struct synced_mem **failed)
+                                           struct synced_mem **failed)
 {
-    const synced_mem_status status = __real_sm_check_overlaps(pairs, all, count, ranges, failed);
+    const synced_mem_status status = __real_sm_check_overlaps(pairs, all, count, failed);
     open_the_gate();
     return status;
 }

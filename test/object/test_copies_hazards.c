@@ -166,7 +166,7 @@ START_TEST(open_write_of_the_source)
     OK(synced_mem_async_gpu_copy(to, from, other));
     const synced_mem_stats before = stats_now();
     ck_assert_ptr_eq(synced_mem_mutable_gpu_data_on(from, stream), data);
-    ck_assert_uint_eq(stats_now().stream_waits - before.stream_waits, 1); /* for the copy */
+    ck_assert_uint_eq(stats_now().stream_waits - before.stream_waits, 1 + !gpu_has_stream_ids()); /* for the copy */
     gpu_fill(data, SIZE, 4, stream);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 3));
     RELEASE_EACH(from, to);

@@ -81,14 +81,16 @@ by_pkg_config() { # PREFIX COMPILERS PROGRAMS OPTION...
         has "$compiler" || continue
         for program in $programs; do
             case $compiler in *++) main=$dir/project/$program.cpp ;; *) main=$dir/project/$program.c ;; esac
+            standard=
+            [ "$program" != wrapped ] || standard=-std=c++17
             # The flags are several words. The shared library is hidden during the static link.
-            # shellcheck disable=SC2046
-            logged "$compiler" -Wall -Wextra -Werror "$define" "$main" -o "$dir/shared" "-Wl,-rpath,$libraries" \
+            # shellcheck disable=SC2046,SC2086
+            logged "$compiler" $standard -Wall -Wextra -Werror "$define" "$main" -o "$dir/shared" "-Wl,-rpath,$libraries" \
                 -Wl,--as-needed $(pkg-config "$@" --cflags --libs synced_mem)
             logged "$dir/shared"
             mv "$libraries/libsynced_mem.so" "$libraries/hidden"
-            # shellcheck disable=SC2046
-            logged "$compiler" "$define" "$main" -o "$dir/static" "-Wl,-rpath,$libraries" \
+            # shellcheck disable=SC2046,SC2086
+            logged "$compiler" $standard "$define" "$main" -o "$dir/static" "-Wl,-rpath,$libraries" \
                 $(pkg-config "$@" --cflags --libs --static synced_mem)
             mv "$libraries/hidden" "$libraries/libsynced_mem.so"
             logged "$dir/static"
@@ -138,6 +140,7 @@ install prefix
 readme "$prefix"
 if has pkg-config; then
     by_pkg_config "$prefix" "$compilers" main
+    by_pkg_config "$prefix" "g++ clang++" wrapped
     by_installed_meson "$dir/meson"
 fi
 if has cmake; then by_cmake "$prefix"; fi

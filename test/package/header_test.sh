@@ -1,6 +1,6 @@
 #!/bin/sh
 # header_test.sh COMPILER HEADER...: checks that each header compiles alone, without a warning, in each language that it
-# promises. Uses other compilers too. Checks also that no header is too long to be read, and that no comment refers to
+# promises. Uses other compilers too, for C++ also MinGW's. Checks also that no header is too long to be read, and that no comment refers to
 # that of another function.
 set -u
 wanted=$1
@@ -42,9 +42,28 @@ try()
     fi
 }
 
+# The header for C++, with exceptions and without, each with clang's libc++ too if that is there.
+try_hpp()
+{
+    echo '#include <vector>' >"$dir/library.cpp"
+    for words in g++ clang++ "clang++ -stdlib=libc++" x86_64-w64-mingw32-g++-win32 x86_64-w64-mingw32-g++-posix; do
+        command -v "${words%% *}" >/dev/null 2>&1 || continue
+        # A compiler and its option are two words.
+        # shellcheck disable=SC2086
+        $words -fsyntax-only "$dir/library.cpp" 2>/dev/null || continue
+        for language in c++17 c++20 c++2b; do
+            for options in -Wold-style-cast "-fno-exceptions -fno-rtti"; do
+                # shellcheck disable=SC2086
+                try "$language" "$dir/alone.cpp" $words $options
+            done
+        done
+    done
+}
+
 for header in "$@"; do
     most=250
     [ "${header##*/}" != synced_mem.h ] || most=450
+    [ "${header##*/}" != synced_mem.hpp ] || most=700
     if [ "$(wc -l <"$header")" -gt $most ]; then
         echo "FAILED: $header has more than $most lines"
         failed=1
@@ -54,6 +73,10 @@ for header in "$@"; do
         failed=1
     fi
     write "$header"
+    if [ "${header##*.}" = hpp ]; then
+        try_hpp
+        continue
+    fi
     for compiler in "$wanted" gcc clang; do
         command -v "${compiler%% *}" >/dev/null 2>&1 || continue
         for language in c99 c11 c17; do

@@ -326,10 +326,12 @@ static bool transfer_several(const struct op *op, bool push)
     call_begins(objects[0], op->code, stream);
     const synced_mem_stream handle = handle_of(op, stream);
     const unsigned batches = gpu_calls("cudaMemcpyBatchAsync");
+    const unsigned lists = gpu_calls("cudaLaunchKernelExC");
     const synced_mem_status status =
         push ? synced_mem_async_gpu_push_n(mems, count, handle) : synced_mem_async_cpu_pull_n(mems, count, handle);
     const bool ok = answered(op_name(op->code), status, allowed);
     shared->batches += gpu_calls("cudaMemcpyBatchAsync") > batches;
+    shared->lists += gpu_calls("cudaLaunchKernelExC") > lists;
     const size_t moved = ok ? all_transferred(objects, count, push, stream) : 0;
     if (ok)
         call_moved(most, push ? moved : 0, push ? 0 : moved);

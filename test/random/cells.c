@@ -179,8 +179,8 @@ static void print_shares(void)
     (void)printf("%lu calls, %.1f %% moved bytes or waited, %.1f %% while work was pending, %lu kernels\n",
                  shared->calls, (double)shared->active * 100 / calls,
                  (double)shared->overlapped * 100 / (double)(shared->asked ? shared->asked : 1), shared->kernels);
-    (void)printf("%lu transfers were staged, %lu in several chunks, %lu calls had a batch\n", shared->staged,
-                 shared->chunked, shared->batches);
+    (void)printf("%lu transfers were staged, %lu in several chunks, %lu calls had a batch, %lu a list\n",
+                 shared->staged, shared->chunked, shared->batches, shared->lists);
 }
 
 /* Names the missing cells, if there were enough calls for all. */

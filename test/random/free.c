@@ -2,6 +2,7 @@
 #include "free.h"
 
 #include "gpu.h"
+#include "kernels.h"
 #include "pattern.h"
 
 #include <pthread.h>
@@ -271,7 +272,7 @@ static void play_round(uint64_t *random)
 
 void play_freely(uint64_t seed, int rounds)
 {
-    (void)gpu_start((unsigned)seed);
+    use_kernels_if_asked(gpu_start((unsigned)seed));
     if (machine.gpu)
         gpu_make_current(0);
     stage(seed);

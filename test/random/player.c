@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include "gpu.h"
+#include "kernels.h"
 #include "pattern.h"
 
 #include <pthread.h>
@@ -463,7 +464,7 @@ void play(struct source *from, unsigned schedule, bool print_code)
     code_wanted = print_code;
     shared->logged = 0;
     shared->message[0] = '\0';
-    (void)gpu_start(schedule);
+    use_kernels_if_asked(gpu_start(schedule));
     ref_begin();
     synced_mem_set_error_handler(note_error, &told);
     if (machine.gpu)

@@ -221,6 +221,7 @@ struct shared {
     unsigned long staged;  /* transfers */
     unsigned long chunked; /* those of them with more bytes than a buffer */
     unsigned long batches; /* calls of several objects that used a batch */
+    unsigned long lists;   /* those that used a kernel */
     unsigned long by_code[OP_CODES];
     char message[MESSAGE]; /* of the failure */
     int logged;            /* operations of the present child */

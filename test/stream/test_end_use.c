@@ -307,6 +307,9 @@ START_TEST(objects_that_go_first)
 END_TEST
 
 /* ---- Streams that are destroyed without synced_mem_forget_stream() ---- */
+/*
+ * A runtime without ids of streams may crash when the library passes it the dead handle.
+ */
 
 static void meet(synced_mem_stream stream)
 {
@@ -339,6 +342,8 @@ static synced_mem_stream forget_an_open_write(void)
 START_TEST(destroyed_without_a_word)
 {
     synced_mem_status status = SYNCED_MEM_OK;
+    if (!gpu_has_stream_ids())
+        return;
     begin();
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     if (_i % 2)
@@ -387,6 +392,8 @@ END_TEST
 START_TEST(a_push_before_a_forgotten_turn)
 {
     void *data = NULL;
+    if (!gpu_has_stream_ids())
+        return;
     begin();
     host_fill(synced_mem_mutable_cpu_data(it.mem), SIZE, 2);
     gpu_delay(it.two);
@@ -426,6 +433,8 @@ END_TEST
 /* The same with a pull in flight before the open write. */
 START_TEST(a_pull_before_a_forgotten_turn)
 {
+    if (!gpu_has_stream_ids())
+        return;
     begin();
     gpu_delay(it.two);
     write_on(it.mem, 2, it.two);

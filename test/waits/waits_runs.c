@@ -2,6 +2,7 @@
 #include "random.h"
 #include "waits.h"
 #include "waits_scripts.h"
+#include "world.h"
 
 #include "gpu.h"
 
@@ -43,11 +44,14 @@ int waits_more_runs(void)
  * Excludes objects that page-lock a part of another one's memory, and views, as transfers of parts of pageable memory
  * are staged. Excludes allocators, as they wait themselves. Excludes memory that both sides use: its prefetch is only a
  * hint, so nothing shows whether it comes in its turn. Excludes files: their contents are staged, and waits of their
- * threads vary between runs. */
+ * threads vary between runs. No other transfer is staged. */
 static void run_sequence(uint64_t seed, unsigned long calls)
 {
+    const synced_mem_staging unstaged = {
+        .struct_size = sizeof unstaged, .buffer_bytes = STAGING_BUFFER, .minimum_bytes = SIZE_MAX};
     unsigned long excluded[2] = {0};
     struct generator generator;
+    MUST(synced_mem_set_staging(&unstaged) == SYNCED_MEM_OK);
     excluded[0] |= 1ul << OP_CREATE_ALLOCATED | 1ul << OP_CREATE_SHARED;
     excluded[OP_SHARE / 64] |= 1ul << (OP_SHARE % 64);
     excluded[OP_VIEW / 64] |= 1ul << (OP_VIEW % 64);

@@ -103,8 +103,10 @@ bool sm_device_batch_takes(const void *host, size_t size, bool to_device)
 synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *const *from, const size_t *sizes,
                                        size_t count, bool to_device, synced_mem_stream stream)
 {
-    (void)device, (void)to, (void)from, (void)sizes, (void)count, (void)to_device, (void)stream;
-    return sm_fail(SYNCED_MEM_ERR_CUDA, "the CUDA runtime has no batches of copies");
+    struct before before;
+    (void)to, (void)from, (void)sizes, (void)count, (void)to_device, (void)stream;
+    SM_TRY(enter_device(device, &before));
+    return leave_device(device, &before, sm_fail(SYNCED_MEM_ERR_CUDA, "the CUDA runtime has no batches of copies"));
 }
 
 #endif

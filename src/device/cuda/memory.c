@@ -1,6 +1,8 @@
 /* The seam on the CUDA runtime: device memory, and the library's own pool on each device. */
 #include "device/cuda/runtime.h"
 
+#include "device/cuda/warm.h"
+
 #include "base/process.h"
 #include "base/status.h"
 
@@ -9,12 +11,15 @@
 /* Drivers before 11.2 have no pools, and don't know the attribute that reports them. */
 enum { DRIVER_WITH_POOLS = 11020 };
 
-enum pools { POOLS_UNKNOWN, POOLS_USED, POOLS_MISSING };
+/* WARMING: the pool exists, but its first use would take too long; a thread makes it, and memory comes from
+ * cudaMalloc() until then. */
+enum pools { POOLS_UNKNOWN, POOLS_WARMING, POOLS_USED, POOLS_MISSING };
 
 /* The library's pool on each device, created at first use. */
 static struct device {
-    atomic_int pools; /* enum pools; once it is POOLS_USED, pool is set */
+    atomic_int pools; /* enum pools; once it is POOLS_WARMING or POOLS_USED, pool is set */
     cudaMemPool_t pool;
+    atomic_bool plain; /* memory may have come from cudaMalloc() although there is a pool */
 } devices[SM_MAX_DEVICES];
 
 static struct sm_lock making = SM_LOCK_INITIALIZER; /* held while a pool is created or destroyed */
@@ -49,20 +54,29 @@ static synced_mem_status create_pool(int device, cudaMemPool_t *pool)
     return status;
 }
 
-static synced_mem_status make_pool(int device)
+static void end_warming(int device)
+{
+    atomic_store(&devices[device].pools, POOLS_USED);
+}
+
+static synced_mem_status make_pool(int device, bool warms)
 {
     struct device *const on = &devices[device];
     int supported;
     synced_mem_status status = query_pool_support(device, &supported);
     if (status == SYNCED_MEM_OK && supported)
         status = create_pool(device, &on->pool);
-    if (status == SYNCED_MEM_OK)
-        atomic_store_explicit(&on->pools, supported ? POOLS_USED : POOLS_MISSING, memory_order_release);
-    return status;
+    if (status != SYNCED_MEM_OK)
+        return status;
+    atomic_store(&on->pools, supported ? POOLS_WARMING : POOLS_MISSING);
+    if (supported && !(warms && sm_cuda_warm_begin(device, on->pool, end_warming)))
+        end_warming(device);
+    return SYNCED_MEM_OK;
 }
 
-/* Sets *pools to the kind of allocator that the device has. The device is current. */
-static synced_mem_status get_pools(int device, enum pools *pools)
+/* Sets *pools to the kind of allocator that the device has. The device is current. warms: a new pool is warmed beside
+ * the program. */
+static synced_mem_status get_pools(int device, bool warms, enum pools *pools)
 {
     const atomic_int *const made = &devices[device].pools;
     synced_mem_status status = SYNCED_MEM_OK;
@@ -71,18 +85,28 @@ static synced_mem_status get_pools(int device, enum pools *pools)
         return SYNCED_MEM_OK;
     sm_lock(&making);
     if (atomic_load_explicit(made, memory_order_relaxed) == POOLS_UNKNOWN)
-        status = make_pool(device);
+        status = make_pool(device, warms);
     sm_unlock(&making);
     *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
     return status;
 }
 
+/* A program that sets something of a pool before it has memory wants all memory to be the pool's. */
 synced_mem_status sm_cuda_pool(int device, bool make, cudaMemPool_t *pool)
 {
     enum pools pools = (enum pools)atomic_load_explicit(&devices[device].pools, memory_order_acquire);
-    const synced_mem_status status = make ? get_pools(device, &pools) : SYNCED_MEM_OK;
-    *pool = status == SYNCED_MEM_OK && pools == POOLS_USED ? devices[device].pool : NULL;
+    const synced_mem_status status = make ? get_pools(device, false, &pools) : SYNCED_MEM_OK;
+    const bool is_made = pools == POOLS_WARMING || pools == POOLS_USED;
+    *pool = status == SYNCED_MEM_OK && is_made ? devices[device].pool : NULL;
     return status;
+}
+
+/* allocate() announces plain memory before it reads the state again. So if this returns false, later memory is the
+ * pool's. */
+bool sm_cuda_has_plain_memory(int device)
+{
+    const struct device *const on = &devices[device];
+    return atomic_load(&on->pools) == POOLS_WARMING || atomic_load(&on->plain);
 }
 
 bool sm_device_frees_in_order(int device)
@@ -92,20 +116,31 @@ bool sm_device_frees_in_order(int device)
 
 /* ---- Memory ---- */
 
+static synced_mem_status allocate(int device, enum pools pools, size_t size, synced_mem_stream stream, void **out)
+{
+    struct device *const on = &devices[device];
+    if (pools == POOLS_WARMING) {
+        atomic_store(&on->plain, true);
+        pools = (enum pools)atomic_load(&on->pools);
+    }
+    if (pools == POOLS_USED)
+        return check_code(cudaMallocFromPoolAsync(out, size, on->pool, stream), "cudaMallocFromPoolAsync", device,
+                          size);
+    return check_code(cudaMalloc(out, size), "cudaMalloc", device, size);
+}
+
 synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out)
 {
     struct before before;
     enum pools pools;
     SM_TRY(enter_device(device, &before));
-    synced_mem_status status = get_pools(device, &pools);
-    if (status == SYNCED_MEM_OK && pools == POOLS_MISSING)
-        status = check_code(cudaMalloc(out, size), "cudaMalloc", device, size);
-    else if (status == SYNCED_MEM_OK)
-        status = check_code(cudaMallocFromPoolAsync(out, size, devices[device].pool, stream), "cudaMallocFromPoolAsync",
-                            device, size);
+    synced_mem_status status = get_pools(device, true, &pools);
+    if (status == SYNCED_MEM_OK)
+        status = allocate(device, pools, size, stream, out);
     return leave_device(device, &before, status);
 }
 
+/* cudaFreeAsync() also frees memory of cudaMalloc() in the stream's order. */
 synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
 {
     struct before before;
@@ -139,6 +174,7 @@ static synced_mem_status destroy_pool(int device)
         if (sm_cuda_remains(status))
             return status;
     }
+    atomic_store_explicit(&on->plain, false, memory_order_relaxed);
     atomic_store_explicit(&on->pools, POOLS_UNKNOWN, memory_order_relaxed);
     return SYNCED_MEM_OK;
 }
@@ -146,6 +182,7 @@ static synced_mem_status destroy_pool(int device)
 synced_mem_status sm_cuda_destroy_pools(void)
 {
     struct sm_outcome first = {.status = SYNCED_MEM_OK};
+    sm_cuda_warm_await();
     sm_lock(&making);
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         const synced_mem_status status = destroy_pool(device);

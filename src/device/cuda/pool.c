@@ -182,6 +182,23 @@ static synced_mem_status set_device_access(int device, const struct wish *wish)
                         wish->allow ? enable_peer(device, wish->peer) : disable_peer(device, wish->peer));
 }
 
+/* The peer's access to a pool does not cover the memory beside it. */
+static synced_mem_status set_access(int device, cudaMemPool_t pool, const struct wish *wish)
+{
+    const struct wish undo = {.peer = wish->peer, .allow = false};
+    if (!pool)
+        return set_device_access(device, wish);
+    if (!wish->allow || sm_cuda_has_plain_memory(device))
+        SM_TRY(set_device_access(device, wish));
+    const synced_mem_status status = set_pool_access(device, pool, wish);
+    if (status != SYNCED_MEM_OK && wish->allow) {
+        const struct sm_detail first = sm_detail_get();
+        (void)set_device_access(device, &undo);
+        sm_detail_set(&first);
+    }
+    return status;
+}
+
 /* make: creates a missing pool; without pools the access is to all memory of the device. */
 static synced_mem_status set_peer_access(int device, const struct wish *wish, bool make)
 {
@@ -192,7 +209,7 @@ static synced_mem_status set_peer_access(int device, const struct wish *wish, bo
     if (status == SYNCED_MEM_OK)
         status = sm_cuda_pool(device, make, &pool);
     if (status == SYNCED_MEM_OK && (pool || make))
-        status = pool ? set_pool_access(device, pool, wish) : set_device_access(device, wish);
+        status = set_access(device, pool, wish);
     return leave_device(device, &before, status);
 }
 
@@ -260,6 +277,7 @@ synced_mem_status sm_device_shutdown(void)
         for (int peer = 0; peer < SM_MAX_DEVICES; peer++)
             atomic_store(&permissions[device][peer], UNSET);
     sm_outcome_set(&peers, disable_peers());
+    SM_TRY(sm_cuda_unload_lists());
     const synced_mem_status pools = sm_cuda_destroy_pools();
     sm_cuda_forget_use();
     return sm_cuda_remains(pools) ? pools : sm_outcome_end(&peers);

@@ -10,7 +10,7 @@
 /* Only newer headers name them. */
 enum { ERROR_CONTAINED = 226, ERROR_TENSOR_MEMORY_LEAK = 721 };
 
-static atomic_int known_count; /* devices; 0 until the runtime has counted some */
+atomic_int sm_cuda_known_count;
 static atomic_bool in_use;
 
 /* ---- Errors and the current device ---- */
@@ -96,7 +96,7 @@ synced_mem_status sm_cuda_begin_calls(int device, bool relaxed, struct before *b
     *before = (struct before){.device = device};
     if (sm_process_lost_gpu())
         return fail_forked();
-    SM_TRY(query_current_device(atomic_load_explicit(&known_count, memory_order_relaxed), &before->device));
+    SM_TRY(query_current_device(atomic_load_explicit(&sm_cuda_known_count, memory_order_relaxed), &before->device));
     const bool elsewhere = before->device != device;
     if (relaxed || elsewhere) {
         before->mode = cudaStreamCaptureModeRelaxed;
@@ -126,7 +126,7 @@ void sm_cuda_end_calls(int device, const struct before *before)
 
 static synced_mem_status count_devices(int *count)
 {
-    *count = atomic_load_explicit(&known_count, memory_order_relaxed);
+    *count = atomic_load_explicit(&sm_cuda_known_count, memory_order_relaxed);
     if (*count > 0)
         return SYNCED_MEM_OK;
     const synced_mem_status status = check_code(cudaGetDeviceCount(count), "cudaGetDeviceCount", 0, 0);
@@ -136,7 +136,7 @@ static synced_mem_status count_devices(int *count)
     }
     sm_process_uses_gpu();
     *count = *count < SM_MAX_DEVICES ? *count : SM_MAX_DEVICES;
-    atomic_store_explicit(&known_count, *count, memory_order_relaxed);
+    atomic_store_explicit(&sm_cuda_known_count, *count, memory_order_relaxed);
     return *count > 0 ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_NO_GPU, "no GPU: the CUDA runtime finds no device");
 }
 
@@ -273,6 +273,8 @@ static synced_mem_status query_capture_here(int device, synced_mem_stream stream
         status = check_code(cudaStreamGetId(stream, &id), "cudaStreamGetId", device, 0);
         facts->id = id;
     }
+#else
+    (void)is_created;
 #endif
     return status;
 }
@@ -433,6 +435,6 @@ void sm_device_set_namer(bool (*name)(const void *address, char *name, size_t ro
 
 void sm_cuda_forget_use(void)
 {
-    atomic_store_explicit(&known_count, 0, memory_order_relaxed);
+    atomic_store_explicit(&sm_cuda_known_count, 0, memory_order_relaxed);
     atomic_store_explicit(&in_use, false, memory_order_relaxed);
 }

@@ -13,9 +13,11 @@
 #ifndef SM_DEVICE_CUDA_H
 #define SM_DEVICE_CUDA_H
 
+#include "base/process.h"
 #include "device/device.h"
 
 #include <cuda_runtime_api.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* Maps the runtime's code of a failure to a status, and records it. A size of 0 is left out of the detail. */
@@ -41,6 +43,15 @@ struct before {
     bool relaxed; /* the capture mode was changed */
 };
 
+/* How many devices there are; 0 until the runtime has counted some. */
+extern atomic_int sm_cuda_known_count;
+
+/* Returns whether the device is the only one, which is always the current one. */
+static inline bool sm_cuda_is_only(int device)
+{
+    return device == 0 && atomic_load_explicit(&sm_cuda_known_count, memory_order_relaxed) == 1;
+}
+
 /* Makes the device current. If relaxed, or if another one was current, relaxes the capture mode too. */
 synced_mem_status sm_cuda_begin_calls(int device, bool relaxed, struct before *before);
 /* Restores the state in *before. */
@@ -53,6 +64,9 @@ synced_mem_status sm_cuda_resolve(int wanted, int *device);
  * or none was created yet. */
 synced_mem_status sm_cuda_pool(int device, bool make, cudaMemPool_t *pool);
 
+/* Returns whether the device has a pool, but some of its memory may be from cudaMalloc(). */
+bool sm_cuda_has_plain_memory(int device);
+
 /* Returns whether a thing still exists after its destruction returned status. After a failure it does, and can be
  * destroyed later. On a lost device it is gone. */
 static inline bool sm_cuda_remains(synced_mem_status status)
@@ -60,6 +74,8 @@ static inline bool sm_cuda_remains(synced_mem_status status)
     return status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
 }
 
+/* Waits until no code is being loaded, and unloads the kernel of lists. No kernel may be queued. */
+synced_mem_status sm_cuda_unload_lists(void);
 /* Destroys the pools of all devices, and with them the peers' access to their memory. */
 synced_mem_status sm_cuda_destroy_pools(void);
 /* Returns to the state before the first use of a device. */
@@ -81,7 +97,11 @@ static inline synced_mem_status check_code(cudaError_t code, const char *call, i
 
 static inline synced_mem_status make_current(int device, struct before *before)
 {
-    return sm_cuda_begin_calls(device, false, before);
+    if (!sm_cuda_is_only(device) || sm_process_lost_gpu())
+        return sm_cuda_begin_calls(device, false, before);
+    before->device = device;
+    before->relaxed = false;
+    return SYNCED_MEM_OK;
 }
 
 static inline synced_mem_status enter_device(int device, struct before *before)

@@ -20,7 +20,7 @@ struct shard {
         unsigned count;
         struct sm_cached elements[ELEMENTS]; /* the latest last */
     } bins[BINS];
-    char apart[SM_CACHE_LINE];
+    char apart[SM_APART];
 };
 
 static struct shard shards[SM_SHARDS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})};
