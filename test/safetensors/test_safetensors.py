@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shlex
 import subprocess
 import sys
@@ -93,7 +94,6 @@ class Loading(unittest.TestCase):
                         [("a", "U8", [3], contents[:3]), ("b", "I32", [2_500_000], contents[3:])], {})
 
     def test_many_tensors(self):
-        """The costs of a name, of a metadatum and of a dimension do not grow with their number."""
         count = 20_000
         header = {f"tensor {number}": corpus.tensor(shape=[1], place=[number, number + 1])
                   for number in range(count)}
@@ -102,6 +102,20 @@ class Loading(unittest.TestCase):
         corpus.write_file(self.path, corpus.make_file(header, bytes(count + 1)))
         status, output, messages = play(self.path)
         self.assertEqual((status, messages, len(output.splitlines())), (0, "", 2 * count + 1))
+
+    def measure_header(self, count):
+        """Returns the seconds of the processor that a header with so many names takes."""
+        header = {f"tensor {number}": corpus.tensor(shape=[0], place=[0, 0]) for number in range(count // 10)}
+        header["__metadata__"] = {f"text {number}": "x" for number in range(count)}
+        corpus.write_file(self.path, corpus.make_file(header))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        self.assertEqual(play(self.path)[0], 0)
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+    def test_growth(self):
+        """Four times the names take about four times as long, not sixteen times."""
+        few = min(self.measure_header(30_000) for _ in range(2))
+        self.assertLess(self.measure_header(120_000), 9 * max(few, 0.02))
 
     def test_page(self):
         corpus.write_file(self.path, corpus.PAGE)
