@@ -69,6 +69,18 @@ static void note_after(const char *call, unsigned count, void *uses)
     *counter_of(uses, call, true) = count;
 }
 
+/* A scenario uses a few bytes of a pool, for less time than Linux takes to clear a huge page of it. */
+void __wrap_sm_prefault(void *start, size_t bytes);
+void __wrap_sm_prefault(void *start, size_t bytes)
+{
+#ifdef MADV_NOHUGEPAGE
+    (void)madvise(start, bytes, MADV_NOHUGEPAGE);
+#else
+    (void)start;
+    (void)bytes;
+#endif
+}
+
 /* ---- One failure ---- */
 
 static enum outcome outcome_of(const struct failure *failure)
