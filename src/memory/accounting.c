@@ -10,10 +10,15 @@
 static struct held {
     alignas(SM_CACHE_LINE) _Atomic uint64_t now;
     _Atomic uint64_t high;
-    /* In the device cache, and not in now. A line of its own: it is written with the cache locked, while other threads
+    /* In the device cache, and not in now; of all devices. A line of its own: it is written with the cache locked, while other threads
      * write the members above. */
     alignas(SM_CACHE_LINE) _Atomic uint64_t cached;
 } held[SM_MAX_DEVICES];
+
+/* In use on each device, in shards, so that threads seldom contend. */
+static struct in_use {
+    alignas(SM_CACHE_LINE) _Atomic uint64_t of[SM_MAX_DEVICES];
+} in_use[SM_SHARDS];
 
 /* Returns whether the device has a pool. The answer stays the same while the library has memory of the device. */
 static bool has_pool(int device)
@@ -34,6 +39,7 @@ void sm_gpu_obtained(int device, size_t bytes)
     }
     sm_count_up(SM_COUNT_gpu_allocations, 1);
     sm_count_up(SM_COUNT_gpu_bytes, bytes);
+    atomic_fetch_add_explicit(&in_use[sm_shard()].of[device], bytes, memory_order_relaxed);
 }
 
 void sm_gpu_freed(int device, size_t bytes)
@@ -41,12 +47,27 @@ void sm_gpu_freed(int device, size_t bytes)
     if (!has_pool(device))
         atomic_fetch_sub_explicit(&held[device].now, bytes, memory_order_relaxed);
     sm_count_down(SM_COUNT_gpu_bytes, bytes);
+    atomic_fetch_sub_explicit(&in_use[sm_shard()].of[device], bytes, memory_order_relaxed);
+}
+
+/* Another thread may free what this one has obtained, between two loads. The sum can thus be negative, and counts as
+ * 0. */
+uint64_t sm_gpu_in_use(int device)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < SM_SHARDS; i++)
+        sum += atomic_load_explicit(&in_use[i].of[device], memory_order_relaxed);
+    return sum <= INT64_MAX ? sum : 0;
+}
+
+uint64_t sm_gpu_cached(int device)
+{
+    return atomic_load_explicit(&held[device].cached, memory_order_relaxed);
 }
 
 void sm_gpu_set_cached(int device, uint64_t bytes)
 {
-    if (!has_pool(device))
-        atomic_store_explicit(&held[device].cached, bytes, memory_order_relaxed);
+    atomic_store_explicit(&held[device].cached, bytes, memory_order_relaxed);
 }
 
 /* Repeats if the held bytes have grown beyond the new peak meanwhile. */

@@ -8,6 +8,10 @@
 void sm_gpu_obtained(int device, size_t bytes);
 void sm_gpu_freed(int device, size_t bytes);
 
+/* Returns the bytes that objects and retired copies have on the device, and those in the device cache. */
+uint64_t sm_gpu_in_use(int device);
+uint64_t sm_gpu_cached(int device);
+
 /* Publishes how many bytes the device cache has. One caller at a time, which holds the cache's lock. */
 void sm_gpu_set_cached(int device, uint64_t bytes);
 

@@ -4,6 +4,7 @@
 #include "copy/inflight.h"
 #include "copy/part.h"
 #include "memory/guard.h"
+#include "object/evictable.h"
 #include "object/guarding.h"
 #include "object/piece_tree.h"
 #include "object/span.h"
@@ -103,6 +104,15 @@ static __attribute__((noinline)) void publish_piece(struct sm_piece *piece)
     }
 }
 
+/* The device pointers of an evictable object that is not held are not good. */
+static void withdraw_device(struct published *chosen)
+{
+    for (int writing = 0; writing < 2; writing++) {
+        chosen->ready[SM_GPU][writing] = NULL;
+        chosen->on[writing] = &no_stream;
+    }
+}
+
 void sm_publish(struct sm_record *record)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -113,7 +123,9 @@ void sm_publish(struct sm_record *record)
         publish_piece(sm_piece_of(record));
         return;
     }
-    const struct published chosen = choose_all_published(record); /* in registers */
+    struct published chosen = choose_all_published(record); /* in registers */
+    if (sm_is_unheld(sm_owner_of(record)))
+        withdraw_device(&chosen);
     store_published(sm_owner_of(record), &chosen);
 }
 

@@ -11,7 +11,7 @@
 #include "object/reclaim.h"
 #include "object/renew.h"
 #include "object/several.h"
-#include "object/shareable.h"
+#include "object/gate.h"
 #include "object/span.h"
 #include "object/unified.h"
 #include "object/user_allocator.h"
@@ -443,6 +443,6 @@ synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_
     do
         status = move_once(mems, count, side, handle, failed);
     while (sm_reclaim_helps(&reclaim, status));
-    sm_gates_end(mems, count);
+    sm_gates_end(mems, count, side);
     return status;
 }

@@ -13,7 +13,9 @@ enum sm_trace_kind {
     SM_TRACE_ALLOCATION,
     SM_TRACE_STREAM_WAIT,
     SM_TRACE_PREFETCH,
-    SM_TRACE_FILE /* a thread reads or writes a chunk of a file */
+    SM_TRACE_FILE, /* a thread reads or writes a chunk of a file */
+    SM_TRACE_HOLD,
+    SM_TRACE_EVICTION
 };
 
 struct sm_trace_event {

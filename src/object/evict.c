@@ -1,0 +1,192 @@
+/* Eviction. */
+#include "object/evict.h"
+
+#include "base/process.h"
+#include "base/refusal.h"
+#include "base/stats.h"
+#include "object/exports.h"
+#include "object/fetch.h"
+#include "object/span.h"
+#include "object/transaction.h"
+
+#include <assert.h>
+
+/* An eviction. */
+struct departure {
+    struct synced_mem *mem;
+    struct sm_stream *stream;
+    struct sm_copy *copy; /* what has left the object */
+    bool was_dirty;
+};
+
+static bool is_dirty(const struct sm_record *record)
+{
+    return sm_whole_head(record) == sm_bit(SM_GPU);
+}
+
+/* Returns whether the object may lose its device copy now. */
+static bool may_go(const struct synced_mem *mem)
+{
+    const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), SM_GPU);
+    return !sm_is_held(sm_evictable_of(mem)) && !sm_is_exported(mem, SM_GPU) &&
+           copy->source == SYNCED_MEM_SOURCE_DEVICE && !copy->untracked;
+}
+
+/* Pulls the contents if the device alone has them. The stream of the eviction comes after the pull, unless threads have
+ * yet to queue it: then the host waits. */
+static synced_mem_status pull_contents(struct departure *departure, struct sm_waits *waits)
+{
+    struct sm_record *const record = sm_own_record(departure->mem);
+    if (is_dirty(record)) {
+        departure->was_dirty = true;
+        SM_TRY(sm_fetch(record, SM_CPU, SM_MOVE, NULL, waits));
+    }
+    return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), true), SM_UNTIL_QUEUED);
+}
+
+static synced_mem_status take_copy(struct departure *departure, struct sm_waits *waits)
+{
+    struct sm_record *const record = sm_own_record(departure->mem);
+    if (!sm_copy_of(record, SM_GPU) || !may_go(departure->mem))
+        return SYNCED_MEM_OK;
+    SM_TRY(pull_contents(departure, waits));
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    if (departure->stream)
+        SM_TRY(sm_inflight_order(copy, true, departure->stream));
+    else
+        SM_TRY(sm_inflight_settle(copy, true, NULL));
+    sm_close_write(record);
+    sm_set_head(record, sm_head(record) & ~sm_bit(SM_GPU));
+    sm_count_valid(record);
+    departure->copy = sm_take_copy(record, SM_GPU);
+    return SYNCED_MEM_OK;
+}
+
+/* Takes the lock if no thread has it. Returns whether it did. */
+static bool try_lock(struct synced_mem *mem)
+{
+    sm_process_enter();
+    if (sm_mutex_try(&mem->lock))
+        return true;
+    sm_process_leave();
+    return false;
+}
+
+static synced_mem_status evict_object(struct departure *departure)
+{
+    struct sm_transaction transaction;
+    struct synced_mem *const mem = departure->mem;
+    if (sm_check_usable(mem) != SYNCED_MEM_OK || !try_lock(mem))
+        return SYNCED_MEM_OK;
+    synced_mem_status status = sm_begin(&transaction, mem);
+    if (status != SYNCED_MEM_OK) {
+        sm_unlock_root(mem);
+        return status;
+    }
+    do
+        status = take_copy(departure, &transaction.waits);
+    while (sm_wait_again(&transaction, &status));
+    return sm_leave(&transaction, status);
+}
+
+/* Returns whether the victim has gone. */
+static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
+{
+    const struct sm_evictable *const evictable = sm_evictable_of_member(victim);
+    struct departure departure = {.mem = evictable->mem, .stream = stream};
+    const uint64_t since = sm_trace_begin();
+    const synced_mem_status status = evict_object(&departure);
+    *gone = departure.copy != NULL;
+    if (!*gone)
+        return status;
+    const size_t bytes = departure.copy->bytes;
+    sm_copy_retire_on(departure.copy, stream);
+    sm_count_up(departure.was_dirty ? SM_COUNT_dirty_evictions : SM_COUNT_clean_evictions, 1);
+    sm_count_up(SM_COUNT_evicted_bytes, bytes);
+    sm_trace_eviction(since, &(struct sm_subject){.object = departure.mem, .name = sm_object_name(departure.mem)},
+                      bytes, departure.was_dirty);
+    return status;
+}
+
+/* A victim whose copy has gone by another call has left too. */
+static bool has_copy(const struct sm_member *member)
+{
+    struct sm_evictable *const evictable = sm_evictable_of_member((struct sm_member *)(uintptr_t)member);
+    return sm_copy_of(sm_own_record(evictable->mem), SM_GPU) != NULL;
+}
+
+synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck)
+{
+    struct sm_outcome first;
+    sm_outcome_set(&first, SYNCED_MEM_OK);
+    while (victims) {
+        struct sm_member *const victim = victims;
+        bool gone;
+        victims = victim->next;
+        const synced_mem_status status = evict_victim(victim, stream, &gone);
+        if (first.status == SYNCED_MEM_OK)
+            sm_outcome_set(&first, status);
+        if (!gone && has_copy(victim)) {
+            victim->next = *stuck;
+            *stuck = victim;
+        } else {
+            sm_member_left(victim, false, false);
+        }
+    }
+    return sm_outcome_end(&first);
+}
+
+void sm_evict_keep(struct sm_member *stuck)
+{
+    while (stuck) {
+        struct sm_member *const member = stuck;
+        stuck = member->next;
+        sm_member_left(member, true, is_dirty(sm_own_record(sm_evictable_of_member(member)->mem)));
+    }
+}
+
+static size_t count_members(const struct sm_member *list)
+{
+    size_t count = 0;
+    for (; list; list = list->next)
+        count++;
+    return count;
+}
+
+bool sm_evict_bytes(int device, uint64_t bytes)
+{
+    struct sm_member *stuck = NULL;
+    const struct sm_detail first = sm_detail_get();
+    const struct sm_refusal_noted refusal = sm_refusal_get();
+    struct sm_member *const victims = sm_budget_choose(device, bytes);
+    const size_t chosen = count_members(victims);
+    (void)sm_evict(victims, NULL, &stuck);
+    const bool any = count_members(stuck) < chosen;
+    sm_evict_keep(stuck);
+    sm_refusal_set(&refusal);
+    sm_detail_set(&first);
+    return any;
+}
+
+void sm_evict_excess(int device)
+{
+    if (sm_budget_excess(device) > 0)
+        (void)sm_copy_free_cached(device);
+    uint64_t excess = sm_budget_excess(device);
+    while (excess > 0 && sm_evict_bytes(device, excess))
+        excess = sm_budget_excess(device);
+}
+
+void sm_evictable_refresh(struct synced_mem *mem)
+{
+    struct sm_evictable *const evictable = sm_evictable_of(mem);
+    const struct sm_detail first = sm_detail_get();
+    if (!evictable || sm_check_and_lock(mem) != SYNCED_MEM_OK) {
+        sm_detail_set(&first);
+        return;
+    }
+    const struct sm_record *const record = sm_own_record(mem);
+    const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    sm_member_note(&evictable->member, copy ? copy->device : 0, copy ? copy->bytes : 0, is_dirty(record));
+    sm_unlock_object(mem);
+}

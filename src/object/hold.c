@@ -1,0 +1,427 @@
+/* Holds. */
+#include "object/hold.h"
+
+#include "base/refusal.h"
+#include "base/stats.h"
+#include "copy/retired.h"
+#include "object/evict.h"
+#include "object/fetch.h"
+#include "object/objects.h"
+#include "object/reclaim.h"
+#include "object/span.h"
+#include "stream/shared_ends.h"
+#include "system/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- Checks ---- */
+
+static int compare_objects(const void *a, const void *b)
+{
+    const uintptr_t first = (uintptr_t) * (struct synced_mem *const *)a;
+    const uintptr_t second = (uintptr_t) * (struct synced_mem *const *)b;
+    return (first > second) - (first < second);
+}
+
+/* Lists of objects that were created one after the other mostly ascend. */
+static bool do_objects_ascend(struct synced_mem *const *mems, size_t count)
+{
+    size_t i = 1;
+    while (i < count && (uintptr_t)mems[i - 1] < (uintptr_t)mems[i])
+        i++;
+    return i >= count;
+}
+
+static synced_mem_status check_named_once(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+{
+    if (do_objects_ascend(mems, count))
+        return SYNCED_MEM_OK;
+    struct synced_mem **const sorted = malloc(count * sizeof *sorted);
+    if (!sorted)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu objects", count);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = mems[i];
+    qsort(sorted, count, sizeof *sorted, compare_objects);
+    size_t i = 1;
+    while (i < count && sorted[i - 1] != sorted[i])
+        i++;
+    const bool repeats = i < count;
+    if (repeats)
+        *failed = sorted[i];
+    free(sorted);
+    return repeats ? sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "an object is named more than once") : SYNCED_MEM_OK;
+}
+
+static synced_mem_status check_objects(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+{
+    for (size_t i = 0; i < count; i++) {
+        *failed = mems[i];
+        SM_TRY(sm_check_usable(mems[i]));
+        if (!sm_evictable_of(mems[i]))
+            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                           "the object is not evictable: set that option when it is made");
+    }
+    *failed = NULL;
+    return check_named_once(mems, count, failed);
+}
+
+/* ---- Memory ---- */
+
+static synced_mem_status fail_too_large(const struct sm_reservation *reservation, struct synced_mem *const *mems,
+                                        size_t count)
+{
+    const struct sm_objects_text largest = sm_objects_largest_of(mems, count);
+    const unsigned long long set = reservation->set;
+    const unsigned long long budget = reservation->budget;
+    (void)sm_refusal_note(SYNCED_MEM_OK, reservation->device, 0);
+    if (reservation->set > reservation->budget)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                       "the objects have %llu bytes, but the budget of device %d is %llu; the largest are %s", set,
+                       reservation->device, budget, largest.text);
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                   "the objects need %llu bytes more on device %d, but of its budget of %llu too much is held, or "
+                   "is not evictable; the largest are %s",
+                   (unsigned long long)reservation->needed, reservation->device, budget, largest.text);
+}
+
+/* Removes the holds that a call has added. Objects without them are candidates again. */
+static void remove_holds(struct synced_mem *const *mems, size_t count)
+{
+    sm_budget_lock();
+    for (size_t i = 0; i < count; i++)
+        if (sm_evictable_of(mems[i]))
+            sm_member_unhold(&sm_evictable_of(mems[i])->member);
+    sm_budget_unlock();
+    for (size_t i = 0; i < count; i++)
+        if (sm_is_unheld(mems[i]))
+            sm_evictable_refresh(mems[i]);
+}
+
+/* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Work that has kept
+ * memory from being freed is waited for at last. */
+static synced_mem_status make_room(struct sm_reservation *reservation, struct sm_stream *stream)
+{
+    struct sm_member *stuck = NULL;
+    synced_mem_status status = SYNCED_MEM_OK;
+    bool fits = !reservation->victims && !reservation->frees_spares;
+    bool waited = false;
+    if (reservation->frees_spares)
+        (void)sm_copy_free_cached(reservation->device);
+    while (!fits) {
+        const synced_mem_status last = sm_evict(reservation->victims, stream, &stuck);
+        status = last != SYNCED_MEM_OK ? last : status;
+        sm_budget_lock();
+        const bool more = sm_reservation_fit_more(reservation);
+        sm_budget_unlock();
+        fits = more && !reservation->victims;
+        if (!more && waited)
+            break;
+        if (!more) {
+            const struct sm_detail first = sm_detail_get();
+            waited = true;
+            (void)sm_retired_reap(true);
+            sm_detail_set(&first);
+        }
+    }
+    sm_evict_keep(stuck);
+    if (fits)
+        return SYNCED_MEM_OK;
+    return status != SYNCED_MEM_OK
+               ? status
+               : sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                         "other threads use what would have to go from device %d to make room", reservation->device);
+}
+
+static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count, int device)
+{
+    sm_budget_lock();
+    sm_reservation_begin(reservation, device);
+    for (size_t i = 0; i < count; i++)
+        if (sm_evictable_of(mems[i]))
+            sm_reservation_add(reservation, &sm_evictable_of(mems[i])->member, sm_evictable_bytes(mems[i]));
+    const bool fits = sm_reservation_fit(reservation);
+    sm_budget_unlock();
+    return fits;
+}
+
+/* Holds the objects and claims their memory. On failure nothing is held. */
+static synced_mem_status reserve(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count,
+                                 int device, struct sm_stream *stream)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (!reserve_all(reservation, mems, count, device))
+        status = fail_too_large(reservation, mems, count);
+    if (status == SYNCED_MEM_OK && (reservation->victims || reservation->frees_spares)) {
+        const uint64_t since = sm_now();
+        status = make_room(reservation, stream);
+        sm_count_up(SM_COUNT_hold_nanoseconds, sm_now() - since);
+    }
+    if (status != SYNCED_MEM_OK) {
+        const struct sm_detail first = sm_detail_get();
+        sm_reservation_end(reservation);
+        remove_holds(mems, count);
+        sm_detail_set(&first);
+    }
+    return status;
+}
+
+/* ---- Contents ---- */
+
+/* Returns whether the object needs nothing. While it is held and not leaving, nobody takes its device copy away. */
+static bool is_there(const struct synced_mem *mem)
+{
+    const struct sm_evictable *const evictable = sm_evictable_of(mem);
+    return !atomic_load_explicit(&evictable->member.is_leaving, memory_order_acquire) &&
+           (sm_head(&mem->record) & sm_bit(SM_GPU));
+}
+
+/* New memory without contents is entered as the stream's write, so that other streams come after its allocation. */
+static synced_mem_status fetch_step(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream)
+{
+    struct sm_record *const record = sm_own_record(transaction->mem);
+    const enum sm_work work = sm_transitions[sm_whole_head(record)][SM_GPU][mode].work;
+    const bool fresh = !sm_copy_of(record, SM_GPU);
+    SM_TRY(sm_fetch(record, SM_GPU, work, stream, &transaction->waits));
+    if (fresh && work == SM_NOTHING && stream)
+        SM_TRY(sm_transfer_enter_write(sm_copy_of(record, SM_GPU), stream));
+    return SYNCED_MEM_OK;
+}
+
+/* Finds the stream for the work; NULL: an internal one. Work can't be queued on a stream that captures. */
+static synced_mem_status find_stream(int device, synced_mem_stream handle, struct sm_stream **stream)
+{
+    *stream = NULL;
+    if (handle == SM_HANDLE_OF_LIBRARY)
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_stream_find(device, handle, stream));
+    if (!*stream)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing, and objects have to be brought to the "
+                                                 "device: hold them before the capture");
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status fetch_object(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle)
+{
+    struct sm_transaction transaction;
+    struct sm_stream *stream = NULL;
+    SM_TRY(sm_enter(&transaction, mem));
+    synced_mem_status status = find_stream(sm_device(mem), handle, &stream);
+    if (status == SYNCED_MEM_OK)
+        do
+            status = fetch_step(&transaction, mode, stream);
+        while (sm_wait_again(&transaction, &status));
+    status = sm_leave_and_reap(&transaction, status, false);
+    sm_stream_drop(stream);
+    sm_evictable_refresh(mem);
+    return status;
+}
+
+static synced_mem_status fetch_all(const struct sm_hold_call *call, struct synced_mem **failed)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        struct synced_mem *const mem = call->mems[i];
+        const synced_mem_status status = is_there(mem) ? SYNCED_MEM_OK : fetch_object(mem, call->mode, call->handle);
+        if (status != SYNCED_MEM_OK) {
+            *failed = mem;
+            return status;
+        }
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* ---- Holds ---- */
+
+/* Finds the device of the objects, which is that of the stream if they have none yet. */
+static synced_mem_status find_device(const struct sm_hold_call *call, struct sm_stream **stream, int *device)
+{
+    int of_object = SYNCED_MEM_DEVICE_CURRENT;
+    for (size_t i = 0; i < call->count && of_object < 0; i++)
+        of_object = sm_device(call->mems[i]);
+    *stream = NULL;
+    if (call->handle != SM_HANDLE_OF_LIBRARY)
+        SM_TRY(sm_stream_find(of_object, call->handle, stream));
+    return sm_device_resolve(of_object < 0 && *stream ? (*stream)->device : of_object, device);
+}
+
+static void trace_holds(const struct sm_hold_call *call)
+{
+    for (size_t i = 0; i < call->count && sm_trace_on(); i++) {
+        const struct sm_subject subject = sm_subject_of(call->mems[i]);
+        sm_trace_hold(&subject, sm_evictable_bytes(call->mems[i]), call->mode == SM_READ);
+    }
+}
+
+static void count_hold(const struct sm_hold_call *call, const struct sm_reservation *reservation)
+{
+    sm_count_up(SM_COUNT_hold_hits, reservation->hits);
+    if (reservation->misses > 0)
+        sm_count_up(SM_COUNT_hold_misses, reservation->misses);
+    trace_holds(call);
+}
+
+/* A first refusal by the runtime, while there is no budget, ends the try. */
+static synced_mem_status fetch_with_reclaim(const struct sm_hold_call *call, int device, struct synced_mem **failed)
+{
+    struct sm_reclaim reclaim = {.handler_calls = 0};
+    synced_mem_status status;
+    do
+        status = fetch_all(call, failed);
+    while ((status != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || sm_budget_of(device) != SM_NO_BUDGET ||
+            !sm_budget_has_candidates(device)) &&
+           sm_reclaim_helps(&reclaim, status));
+    return status;
+}
+
+static synced_mem_status hold_on(const struct sm_hold_call *call, int device, struct sm_stream *stream,
+                                 struct synced_mem **failed)
+{
+    struct sm_reservation reservation;
+    SM_TRY(reserve(&reservation, call->mems, call->count, device, stream));
+    sm_reservation_use(&reservation);
+    const synced_mem_status status = fetch_with_reclaim(call, device, failed);
+    sm_reservation_end(&reservation);
+    if (status == SYNCED_MEM_OK) {
+        count_hold(call, &reservation);
+        return SYNCED_MEM_OK;
+    }
+    const struct sm_detail first = sm_detail_get();
+    remove_holds(call->mems, call->count);
+    sm_detail_set(&first);
+    return status;
+}
+
+/* What the library has when the runtime refuses it more is its budget from then on. There may be more memory later, so
+ * a hold that an implicit budget refuses tries without it. */
+static bool change_implicit_budget(int device, bool *asked)
+{
+    const bool implicit = sm_budget_is_implicit(device);
+    if (*asked || (!implicit && sm_budget_of(device) != SM_NO_BUDGET))
+        return false;
+    *asked = !implicit;
+    sm_budget_set(device, implicit ? SM_NO_BUDGET : sm_budget_used(device), true);
+    return true;
+}
+
+synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **failed)
+{
+    struct sm_stream *stream;
+    int device;
+    bool asked = false;
+    SM_TRY(check_objects(call->mems, call->count, failed));
+    if (call->count == 0)
+        return SYNCED_MEM_OK;
+    synced_mem_status status = find_device(call, &stream, &device);
+    if (status == SYNCED_MEM_OK)
+        do {
+            *failed = NULL;
+            status = hold_on(call, device, stream, failed);
+        } while (status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY && change_implicit_budget(device, &asked));
+    sm_stream_drop(stream);
+    return sm_reap_after(status, false);
+}
+
+/* ---- The end ---- */
+
+/* Ends the uses of the streams. A stream that captures, or was lost, keeps its use; an eviction meets it again. */
+static void end_uses(struct synced_mem *mem)
+{
+    const struct sm_record *const record = sm_own_record(mem);
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    if (!copy)
+        return;
+    const struct sm_detail first = sm_detail_get();
+    if (sm_inflight_settle(copy, true, NULL) == SYNCED_MEM_OK)
+        sm_close_write(record);
+    sm_detail_set(&first);
+}
+
+/* Publishes no device pointer any more. */
+static void leave_object(struct synced_mem *mem)
+{
+    struct sm_evictable *const evictable = sm_evictable_of(mem);
+    struct sm_record *const record = sm_own_record(mem);
+    sm_lock_object(mem);
+    if (!sm_is_held(evictable)) {
+        const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+        end_uses(mem);
+        sm_member_note(&evictable->member, copy ? copy->device : 0, copy ? copy->bytes : 0,
+                       sm_whole_head(record) == sm_bit(SM_GPU));
+    }
+    sm_unlock_object(mem);
+}
+
+static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+{
+    size_t i = 0;
+    sm_budget_lock();
+    while (i < count && sm_is_held(sm_evictable_of(mems[i])))
+        i++;
+    for (size_t each = 0; i == count && each < count; each++)
+        sm_member_unhold(&sm_evictable_of(mems[each])->member);
+    sm_budget_unlock();
+    if (i == count)
+        return SYNCED_MEM_OK;
+    *failed = mems[i];
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is not held");
+}
+
+static void leave_objects(struct synced_mem *const *mems, size_t count)
+{
+    struct sm_shared_ends ends;
+    sm_share_ends(&ends);
+    for (size_t i = 0; i < count; i++)
+        if (sm_is_unheld(mems[i]))
+            leave_object(mems[i]);
+    sm_share_no_ends();
+}
+
+/* A budget that is exceeded, as it was lowered, takes effect now. */
+static void keep_to_budget(const struct synced_mem *mem)
+{
+    const int device = sm_device(mem);
+    if (sm_budget_on() && device >= 0 && !sm_budget_is_implicit(device))
+        sm_evict_excess(device);
+}
+
+synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+{
+    SM_TRY(check_objects(mems, count, failed));
+    SM_TRY(remove_all_holds(mems, count, failed));
+    leave_objects(mems, count);
+    if (count > 0)
+        keep_to_budget(mems[0]);
+    return SYNCED_MEM_OK;
+}
+
+/* ---- For one call ---- */
+
+static _Thread_local struct sm_reservation brief;
+static _Thread_local unsigned depth; /* of such calls: a callback may make another, which claims as it goes */
+
+synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+{
+    struct sm_reservation inner;
+    struct sm_reservation *const reservation = depth == 0 ? &brief : &inner;
+    int device = SYNCED_MEM_DEVICE_CURRENT;
+    for (size_t i = 0; i < count; i++) {
+        *failed = mems[i];
+        SM_TRY(sm_check_usable(mems[i]));
+        if (device < 0 && sm_evictable_of(mems[i]))
+            device = sm_device(mems[i]);
+    }
+    SM_TRY(sm_device_resolve(device, &device));
+    SM_TRY(reserve(reservation, mems, count, device, NULL));
+    if (depth++ == 0)
+        sm_reservation_use(reservation);
+    else
+        sm_reservation_end(reservation);
+    return SYNCED_MEM_OK;
+}
+
+void sm_unhold_briefly(struct synced_mem *const *mems, size_t count)
+{
+    if (--depth == 0)
+        sm_reservation_end(&brief);
+    remove_holds(mems, count);
+}
