@@ -26,6 +26,8 @@ static inline synced_mem_status sm_check_changeable(const synced_mem *mem)
 {
     if (mem->record.kind == SM_VIEW)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is a view: its size and its memory are its root's");
+    if (!mem->extras)
+        return SYNCED_MEM_OK;
     SM_TRY(sm_check_not_held(mem));
     return sm_check_not_shareable(mem);
 }

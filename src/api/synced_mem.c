@@ -342,7 +342,8 @@ synced_mem_status synced_mem_wait(synced_mem *mem)
 /* After a call that may have changed the device memory. */
 static synced_mem_status refresh_after(synced_mem_status status, synced_mem *mem)
 {
-    sm_evictable_refresh(mem);
+    if (mem->extras)
+        sm_evictable_refresh(mem);
     return status;
 }
 
