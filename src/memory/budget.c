@@ -15,6 +15,8 @@ static struct budget {
     bool implicit;
     uint64_t claimed;
     struct sm_policy policy;
+    unsigned leaving; /* victims that are not stuck */
+    unsigned stuck;
     uint64_t candidates;
     uint64_t candidate_bytes;
 } budgets[SM_MAX_DEVICES];
@@ -196,6 +198,7 @@ static struct sm_member *take_victim(int device, uint64_t *excess)
         return NULL;
     uncount_candidate(victim);
     atomic_store_explicit(&victim->is_leaving, true, memory_order_release);
+    budgets[device].leaving++;
     *excess -= victim->bytes < *excess ? victim->bytes : *excess;
     return victim;
 }
@@ -259,9 +262,39 @@ void sm_member_unhold(struct sm_member *member)
     atomic_fetch_sub_explicit(&member->holds, 1, memory_order_relaxed);
 }
 
+/* Uncounts a victim that has left, or was stuck. */
+static void uncount_victim(struct sm_member *member)
+{
+    struct budget *const budget = &budgets[member->device];
+    *(member->is_stuck ? &budget->stuck : &budget->leaving) -= 1;
+    member->is_stuck = false;
+}
+
+void sm_member_stick(struct sm_member *member)
+{
+    sm_lock(&guard);
+    uncount_victim(member);
+    member->is_stuck = true;
+    budgets[member->device].stuck++;
+    sm_unlock(&guard);
+    sm_events_add(&departures);
+}
+
+bool sm_budget_wait(int device, bool or_stuck)
+{
+    const unsigned seen = sm_events_seen(&departures);
+    sm_lock(&guard);
+    const bool any = budgets[device].leaving > 0 || (or_stuck && budgets[device].stuck > 0);
+    sm_unlock(&guard);
+    if (any)
+        sm_events_wait(&departures, seen);
+    return any;
+}
+
 void sm_member_left(struct sm_member *member, bool resident, bool dirty)
 {
     sm_lock(&guard);
+    uncount_victim(member);
     atomic_store_explicit(&member->is_leaving, false, memory_order_release);
     if (!resident)
         member->bytes = 0;
@@ -301,7 +334,6 @@ void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *me
     if (member->counted == reservation->serial)
         return;
     member->counted = reservation->serial;
-    sm_policy_use(&budgets[reservation->device].policy, &member->policy);
     reservation->set += bytes;
     reservation->needed += was_resident ? 0 : bytes;
     *(was_resident ? &reservation->hits : &reservation->misses) += 1;
@@ -325,6 +357,13 @@ bool sm_reservation_fit(struct sm_reservation *reservation)
     if (reservation->needed > 0)
         reservation->victims = choose_victims(reservation->device, of_members);
     return true;
+}
+
+void sm_reservation_count_use(const struct sm_reservation *reservation, struct sm_member *member)
+{
+    if (member->counted == reservation->serial)
+        sm_policy_use(&budgets[reservation->device].policy, &member->policy);
+    member->counted = 0;
 }
 
 bool sm_reservation_fit_more(struct sm_reservation *reservation)

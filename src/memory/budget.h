@@ -10,6 +10,7 @@
  *    claim         memory that is about to be obtained. It counts as the library's.
  *    reservation   the claims of one hold, for all its members at once
  *    victim        a member that was chosen to go: it is leaving until that is done, or has failed
+ *    stuck         of a victim: it can't go now. It goes on leaving until the hold has tried others.
  *
  * One lock guards all of it, so a hold gets all of its memory or none: two holds never wait for one another's.
  */
@@ -32,6 +33,7 @@ struct sm_member {
     atomic_uint holds;
     int device; /* that its memory is on, or its last memory was */
     atomic_bool is_leaving;
+    bool is_stuck;
 };
 
 /* All zeros: none. */
@@ -101,6 +103,9 @@ void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *me
  * candidates together are too little: nothing is claimed, and no victim chosen. */
 bool sm_reservation_fit(struct sm_reservation *reservation);
 
+/* Counts a use of a member, once, after the reservation has succeeded. */
+void sm_reservation_count_use(const struct sm_reservation *reservation, struct sm_member *member);
+
 /* Chooses more victims, if the memory that the others had was not enough. Returns false if there are none, though some
  * are needed. */
 bool sm_reservation_fit_more(struct sm_reservation *reservation);
@@ -120,6 +125,13 @@ void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool d
 
 /* Chooses victims of so many bytes, or all candidates if these have less. Returns a list. */
 struct sm_member *sm_budget_choose(int device, uint64_t bytes);
+
+/* Notes that a victim can't go now. */
+void sm_member_stick(struct sm_member *member);
+
+/* Waits until a victim on the device has left or is stuck; or_stuck: or is no longer stuck. Returns false at once if
+ * there is none. Such waits end, as no eviction waits for a hold. */
+bool sm_budget_wait(int device, bool or_stuck);
 
 /* Ends the leaving of a victim. It stays a candidate if it stays resident. */
 void sm_member_left(struct sm_member *member, bool resident, bool dirty);

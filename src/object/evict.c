@@ -127,6 +127,7 @@ synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, 
         if (first.status == SYNCED_MEM_OK)
             sm_outcome_set(&first, status);
         if (!gone && has_copy(victim)) {
+            sm_member_stick(victim);
             victim->next = *stuck;
             *stuck = victim;
         } else {

@@ -98,6 +98,14 @@ static void remove_holds(struct synced_mem *const *mems, size_t count)
             sm_evictable_refresh(mems[i]);
 }
 
+/* Frees retired memory, which counts as the library's until the work on it has ended. */
+static void wait_for_retired(void)
+{
+    const struct sm_detail first = sm_detail_get();
+    (void)sm_retired_reap(true);
+    sm_detail_set(&first);
+}
+
 /* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Work that has kept
  * memory from being freed is waited for at last. */
 static synced_mem_status make_room(struct sm_reservation *reservation, struct sm_stream *stream)
@@ -115,14 +123,12 @@ static synced_mem_status make_room(struct sm_reservation *reservation, struct sm
         const bool more = sm_reservation_fit_more(reservation);
         sm_budget_unlock();
         fits = more && !reservation->victims;
-        if (!more && waited)
+        if (more || sm_budget_wait(reservation->device, false))
+            continue;
+        if (waited)
             break;
-        if (!more) {
-            const struct sm_detail first = sm_detail_get();
-            waited = true;
-            (void)sm_retired_reap(true);
-            sm_detail_set(&first);
-        }
+        waited = true;
+        wait_for_retired();
     }
     sm_evict_keep(stuck);
     if (fits)
@@ -141,18 +147,39 @@ static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *c
         if (sm_evictable_of(mems[i]))
             sm_reservation_add(reservation, &sm_evictable_of(mems[i])->member, sm_evictable_bytes(mems[i]));
     const bool fits = sm_reservation_fit(reservation);
+    for (size_t i = 0; i < count && fits; i++)
+        if (sm_evictable_of(mems[i]))
+            sm_reservation_count_use(reservation, &sm_evictable_of(mems[i])->member);
     sm_budget_unlock();
     return fits;
+}
+
+/* Claims what the objects need. What other threads evict just now, and retired memory, counts until it is gone, so both
+ * are waited for before the call fails. */
+static synced_mem_status reserve_or_wait(struct sm_reservation *reservation, struct synced_mem *const *mems,
+                                         size_t count, int device)
+{
+    bool waited = false;
+    while (!reserve_all(reservation, mems, count, device)) {
+        const bool never = reservation->set > reservation->budget;
+        remove_holds(mems, count);
+        if (never || (!sm_budget_wait(device, true) && waited))
+            return fail_too_large(reservation, mems, count);
+        if (!waited)
+            wait_for_retired();
+        waited = true;
+    }
+    return SYNCED_MEM_OK;
 }
 
 /* Holds the objects and claims their memory. On failure nothing is held. */
 static synced_mem_status reserve(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count,
                                  int device, struct sm_stream *stream)
 {
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (!reserve_all(reservation, mems, count, device))
-        status = fail_too_large(reservation, mems, count);
-    if (status == SYNCED_MEM_OK && (reservation->victims || reservation->frees_spares)) {
+    synced_mem_status status = reserve_or_wait(reservation, mems, count, device);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (reservation->victims || reservation->frees_spares) {
         const uint64_t since = sm_now();
         status = make_room(reservation, stream);
         sm_count_up(SM_COUNT_hold_nanoseconds, sm_now() - since);
