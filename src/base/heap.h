@@ -1,7 +1,8 @@
 /*
- * A heap: a set of nodes of which the one with the least key is found at once. It is a pairing heap (Fredman, Sedgewick,
- * Sleator, Tarjan, Algorithmica 1986): to add a node takes one step, to remove one takes log n steps on average. The
- * nodes are members of the caller's structs, so nothing is allocated and nothing can fail. The caller locks.
+ * A heap: a set of nodes of which the one with the least key is found at once. It is a pairing heap (Fredman,
+ * Sedgewick, Sleator, Tarjan, Algorithmica 1986): to add a node takes one step, to remove one takes log n steps on
+ * average. The nodes are members of the caller's structs, so nothing is allocated and nothing can fail. The caller
+ * locks.
  */
 #ifndef SM_HEAP_H
 #define SM_HEAP_H

@@ -10,8 +10,8 @@
 static struct held {
     alignas(SM_CACHE_LINE) _Atomic uint64_t now;
     _Atomic uint64_t high;
-    /* In the device cache, and not in now; of all devices. A line of its own: it is written with the cache locked, while other threads
-     * write the members above. */
+    /* In the device cache, and not in now. Of all devices. A line of its own: it is written with the cache locked,
+     * while other threads write the members above. */
     alignas(SM_CACHE_LINE) _Atomic uint64_t cached;
 } held[SM_MAX_DEVICES];
 

@@ -8,7 +8,7 @@
  *    candidate    a member that nobody uses now, so that it may go
  *    dirty        of a candidate: its bytes have to be moved before it goes
  *    distance     the time to the predicted next use: the last use and the mean of the last four intervals
- *    overdue      of a candidate: more than one interval, and more than eight uses, have gone by since the predicted use
+ *    overdue      of a candidate: its predicted use has passed by more than one interval, and by more than eight uses
  *
  * The candidate that goes first:
  *

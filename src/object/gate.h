@@ -1,5 +1,5 @@
-/* The gate: what calls that use an object's contents pass first. A shareable object lets only those of the process whose
- * turn it is pass; an evictable one stays on the device until the call ends. */
+/* The gate: what calls that use an object's contents pass first. A shareable object lets only those of the process
+ * whose turn it is pass; an evictable one stays on the device until the call ends. */
 #ifndef SM_GATE_H
 #define SM_GATE_H
 
