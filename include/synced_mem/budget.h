@@ -15,8 +15,8 @@ extern "C" {
 /* ---- Objects that may be evicted ---- */
 /*
  * An object made with options.evictable may lose its device copy while nobody holds it. It is evicted if the library
- * would otherwise exceed the device's budget, or if the runtime refuses memory. Its contents stay: if only the device has
- * them they are pulled first. Which object goes is predicted from the times of its last holds.
+ * would otherwise exceed the device's budget, or if the runtime refuses memory. Its contents stay: if only the device
+ * has them they are pulled first. Which object goes is predicted from the times of its last holds.
  *
  * - Device pointers are good while the object is held. Otherwise accesses to the device return ERR_INVALID_STATE.
  *   Accesses to the host, pushes, pulls and copies need no hold.
@@ -28,8 +28,8 @@ extern "C" {
  * Errors: ERR_INVALID_STATE (an object is not evictable); ERR_INVALID_ARGUMENT (an object is named twice).
  */
 
-/** Holds objects on their device, and brings them there: they get memory and, but for an overwrite, their contents, in the
- * stream's order. So a hold ahead on a stream for copies is a prefetch. The memory of all of them is claimed before any
+/** Holds objects on their device, and brings them there: they get memory and, but for an overwrite, their contents, in
+ * the stream's order. So a hold ahead on a stream for copies is a prefetch. The memory of all of them is claimed before any
  * object is evicted. No hold waits for the end of another one. Holds count; each ends by one synced_mem_unhold().
  * @param side  SYNCED_MEM_SIDE_GPU
  * @param mode  what the accesses will be at most, so that nothing is moved for an overwrite
@@ -48,8 +48,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_unhold(synced_mem *const *mems, size
 
 #define SYNCED_MEM_NO_BUDGET UINT64_MAX /**< as much as the device has */
 
-/** Sets the most memory that the library has on the device, in bytes: of all objects, and of released memory that it keeps
- * for reuse. If it has more, it gives up what it keeps and evicts objects now, and others when they are unheld. The
+/** Sets the most memory that the library has on the device, in bytes: of all objects, and of released memory that it
+ * keeps for reuse. If it has more, it gives up what it keeps and evicts objects now, and others when they are unheld. The
  * shutdown removes budgets.
  * @param bytes  SYNCED_MEM_NO_BUDGET: no limit, as at first
  * @param over  gets by how much the library still exceeds the budget; or NULL
