@@ -349,7 +349,7 @@ bool sm_reservation_fit(struct sm_reservation *reservation)
     const uint64_t excess = count_excess(reservation->device, reservation->needed);
     reservation->frees_spares = reservation->needed > 0 && excess > 0 && spares > 0;
     const uint64_t of_members = excess > spares ? excess - spares : 0;
-    if (reservation->needed > 0 && (reservation->set > reservation->budget || of_members > budget->candidate_bytes))
+    if (reservation->needed > 0 && of_members > budget->candidate_bytes)
         return false;
     budget->claimed += reservation->needed;
     reservation->left = reservation->needed;

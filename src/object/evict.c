@@ -14,7 +14,6 @@
 /* An eviction. */
 struct departure {
     struct synced_mem *mem;
-    struct sm_stream *stream;
     struct sm_copy *copy; /* what has left the object */
     bool was_dirty;
 };
@@ -51,10 +50,7 @@ static synced_mem_status take_copy(struct departure *departure, struct sm_waits 
         return SYNCED_MEM_OK;
     SM_TRY(pull_contents(departure, waits));
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-    if (departure->stream)
-        SM_TRY(sm_inflight_order(copy, true, departure->stream));
-    else
-        SM_TRY(sm_inflight_settle(copy, true, NULL));
+    SM_TRY(sm_inflight_settle(copy, true, NULL));
     sm_close_write(record);
     sm_set_head(record, sm_head(record) & ~sm_bit(SM_GPU));
     sm_count_valid(record);
@@ -93,7 +89,7 @@ static synced_mem_status evict_object(struct departure *departure)
 static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
 {
     const struct sm_evictable *const evictable = sm_evictable_of_member(victim);
-    struct departure departure = {.mem = evictable->mem, .stream = stream};
+    struct departure departure = {.mem = evictable->mem};
     const uint64_t since = sm_trace_begin();
     const synced_mem_status status = evict_object(&departure);
     *gone = departure.copy != NULL;

@@ -130,6 +130,28 @@ START_TEST(what_was_written_is_pulled_first)
 }
 END_TEST
 
+/* The event of an unhold covers nothing that is queued later. If it did, the second hold's stream would never end. */
+START_TEST(a_prefetch_waits_for_nothing_queued_later)
+{
+    synced_mem *mems[2];
+    const synced_mem_stream compute = open_stream(NON_BLOCKING);
+    const synced_mem_stream copies = open_stream(NON_BLOCKING);
+    make_many(mems, 2, 0);
+    set_budget(HOLD_BYTES);
+    OK(hold_one(mems[0], SYNCED_MEM_MUTABLE, compute));
+    gpu_fill(given(synced_mem_mutable_gpu_data_on(mems[0], compute)), HOLD_BYTES, 5, compute);
+    OK(unhold_one(mems[0]));
+    gpu_hold(compute);
+    OK(hold_one(mems[1], SYNCED_MEM_READ, copies));
+    gpu_stream_sync(copies);
+    OK(unhold_one(mems[1]));
+    gpu_unhold();
+    ck_assert(host_is(given(synced_mem_cpu_data(mems[0])), HOLD_BYTES, 5));
+    release_all(mems, 2);
+    CLOSE_EACH(compute, copies);
+}
+END_TEST
+
 START_TEST(pushes_and_copies_evict_but_not_their_own)
 {
     synced_mem *mems[MANY];
@@ -240,7 +262,7 @@ Suite *suite(void)
     TCase *const evictions = add_case(made, "evictions");
     add_gpu_loop_test(evictions, a_set_larger_than_the_budget_passes_through_it, 0, MANY);
     add_gpu_loop_test(evictions, what_was_written_is_pulled_first, 0, 6);
-    add_gpu_tests(evictions, pushes_and_copies_evict_but_not_their_own, held_objects_stay,
-                  a_budget_below_what_is_held_applies_later, a_budget_counts_all_memory);
+    add_gpu_tests(evictions, a_prefetch_waits_for_nothing_queued_later, pushes_and_copies_evict_but_not_their_own,
+                  held_objects_stay, a_budget_below_what_is_held_applies_later, a_budget_counts_all_memory);
     return made;
 }
