@@ -256,10 +256,12 @@ void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool d
     sm_unlock(&guard);
 }
 
-void sm_member_unhold(struct sm_member *member)
+void sm_member_unhold(struct sm_member *member, bool dirty)
 {
     assert(atomic_load_explicit(&member->holds, memory_order_relaxed) > 0);
     atomic_fetch_sub_explicit(&member->holds, 1, memory_order_relaxed);
+    if (is_free_to_go(member))
+        offer_member(member, dirty);
 }
 
 /* Uncounts a victim that has left, or was stuck. */

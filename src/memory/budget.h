@@ -110,8 +110,8 @@ void sm_reservation_count_use(const struct sm_reservation *reservation, struct s
  * are needed. */
 bool sm_reservation_fit_more(struct sm_reservation *reservation);
 
-/* Removes one hold. The member is no candidate before sm_member_note(). */
-void sm_member_unhold(struct sm_member *member);
+/* Removes one hold. The last one makes the member a candidate, if it is resident. */
+void sm_member_unhold(struct sm_member *member, bool dirty);
 
 /* ---- Without the lock ---- */
 

@@ -1,12 +1,14 @@
 /* Holds. */
 #include "object/hold.h"
 
+#include "base/process.h"
 #include "base/refusal.h"
 #include "base/stats.h"
 #include "copy/retired.h"
 #include "object/evict.h"
 #include "object/fetch.h"
 #include "object/objects.h"
+#include "object/publish.h"
 #include "object/reclaim.h"
 #include "object/span.h"
 #include "stream/shared_ends.h"
@@ -85,17 +87,23 @@ static synced_mem_status fail_too_large(const struct sm_reservation *reservation
                    (unsigned long long)reservation->needed, reservation->device, budget, largest.text);
 }
 
-/* Removes the holds that a call has added. Objects without them are candidates again. */
+/* Returns whether the device alone has the contents, as far as is known without the lock. */
+static bool is_dirty(const struct synced_mem *mem)
+{
+    return sm_whole_head(&mem->record) == sm_bit(SM_GPU);
+}
+
+/* Removes the holds that a call has added. Objects without them are candidates again. The call may have given an object
+ * its memory, though another thread holds it too. */
 static void remove_holds(struct synced_mem *const *mems, size_t count)
 {
     sm_budget_lock();
     for (size_t i = 0; i < count; i++)
         if (sm_evictable_of(mems[i]))
-            sm_member_unhold(&sm_evictable_of(mems[i])->member);
+            sm_member_unhold(&sm_evictable_of(mems[i])->member, is_dirty(mems[i]));
     sm_budget_unlock();
     for (size_t i = 0; i < count; i++)
-        if (sm_is_unheld(mems[i]))
-            sm_evictable_refresh(mems[i]);
+        sm_evictable_refresh(mems[i]);
 }
 
 /* Frees retired memory, which counts as the library's until the work on it has ended. */
@@ -351,31 +359,12 @@ synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **f
 /* ---- The end ---- */
 
 /* Ends the uses of the streams. A stream that captures, or was lost, keeps its use; an eviction meets it again. */
-static void end_uses(struct synced_mem *mem)
+static void end_uses(const struct synced_mem *mem)
 {
     const struct sm_record *const record = sm_own_record(mem);
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-    if (!copy)
-        return;
-    const struct sm_detail first = sm_detail_get();
-    if (sm_inflight_settle(copy, true, NULL) == SYNCED_MEM_OK)
+    if (copy && !sm_inflight_is_none(copy) && sm_inflight_settle(copy, true, NULL) == SYNCED_MEM_OK)
         sm_close_write(record);
-    sm_detail_set(&first);
-}
-
-/* Publishes no device pointer any more. */
-static void leave_object(struct synced_mem *mem)
-{
-    struct sm_evictable *const evictable = sm_evictable_of(mem);
-    struct sm_record *const record = sm_own_record(mem);
-    sm_lock_object(mem);
-    if (!sm_is_held(evictable)) {
-        const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-        end_uses(mem);
-        sm_member_note(&evictable->member, copy ? copy->device : 0, copy ? copy->bytes : 0,
-                       sm_whole_head(record) == sm_bit(SM_GPU));
-    }
-    sm_unlock_object(mem);
 }
 
 static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
@@ -385,7 +374,7 @@ static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t
     while (i < count && sm_is_held(sm_evictable_of(mems[i])))
         i++;
     for (size_t each = 0; i == count && each < count; each++)
-        sm_member_unhold(&sm_evictable_of(mems[each])->member);
+        sm_member_unhold(&sm_evictable_of(mems[each])->member, is_dirty(mems[each]));
     sm_budget_unlock();
     if (i == count)
         return SYNCED_MEM_OK;
@@ -393,14 +382,24 @@ static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is not held");
 }
 
+/* Publishes no device pointers any more. An eviction that comes first has done both. */
 static void leave_objects(struct synced_mem *const *mems, size_t count)
 {
     struct sm_shared_ends ends;
+    const struct sm_detail first = sm_detail_get();
     sm_share_ends(&ends);
-    for (size_t i = 0; i < count; i++)
-        if (sm_is_unheld(mems[i]))
-            leave_object(mems[i]);
+    sm_process_enter();
+    for (size_t i = 0; i < count; i++) {
+        if (!sm_is_unheld(mems[i]))
+            continue;
+        sm_mutex_lock(&mems[i]->lock);
+        end_uses(mems[i]);
+        sm_publish(sm_own_record(mems[i]));
+        sm_mutex_unlock(&mems[i]->lock);
+    }
+    sm_process_leave();
     sm_share_no_ends();
+    sm_detail_set(&first);
 }
 
 /* A budget that is exceeded, as it was lowered, takes effect now. */
