@@ -196,7 +196,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *
  * Source: Caffe, SyncedMemory::cpu_data and its siblings; overwrite is this library's addition.
  *
- * Errors: GPU errors, and those of the placement; none of them if a host access needs no device.
+ * Errors: GPU errors, and those of the placement; none of them if a host access needs no device. ERR_FILE (contents in
+ * a file: synced_mem/files.h).
  */
 
 /** Returns the host copy, to read. @since 0.1 */
@@ -275,11 +276,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *
 /* ---- Copies ---- */
 /*
  * The object to gets the contents of the object from, which has the same size and keeps its head and copies; if it is
- * UNINITIALIZED, or MIXED in parts of it, to becomes so too. A list (_n) copies from[i] to to[i]; it may be empty, or
- * name a source twice. After a failure each to is as before, has the new contents, or has lost its own. Details, and
- * blocking with mapped placement: docs/guide/copies.md.
+ * UNINITIALIZED, or MIXED in parts of it, to becomes so too. Contents in a file alone are first read to the side of the
+ * copy, where from is valid then. A list (_n) copies from[i] to to[i]; it may be empty, or name a source twice. After a
+ * failure each to is as before, has the new contents, or has lost its own. Details, and blocking with mapped placement:
+ * docs/guide/copies.md.
  *
- * Errors: GPU errors (ERR_INVALID_DEVICE: a stream of a third device, even if from is UNINITIALIZED);
+ * Errors: GPU errors (ERR_INVALID_DEVICE: a stream of a third device, even if from is UNINITIALIZED); ERR_FILE;
  * ERR_INVALID_ARGUMENT (the sizes differ; from and to are one object, or overlap; a list writes an object that it names
  * again, or memory that overlaps another's valid copy).
  */

@@ -70,7 +70,7 @@ static synced_mem_status prepare_buffer(struct sm_file_buffer *buffer, const str
     if (internal && sm_host_pool_alloc(internal->device, bytes, &buffer->pinned) != SYNCED_MEM_OK)
         buffer->pinned.data = NULL;
     if (!buffer->pinned.data)
-        buffer->pageable = malloc(bytes);
+        buffer->pageable = calloc(1, bytes);
     if (!buffer->pinned.data && !buffer->pageable)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a part of %zu bytes", bytes);
     buffer->bytes = bytes;

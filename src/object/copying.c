@@ -150,19 +150,23 @@ static struct sm_pair *name_pair(struct call *call, struct sm_pair *pair)
 
 /* ---- One round, with all objects locked ---- */
 
-/* SM_AGAIN without a wait: the memory must come from a user allocator, with nothing locked. */
+/* The source may be on another device than the stream. SM_AGAIN without a wait: the memory must come from a user
+ * allocator, with nothing locked. */
 static synced_mem_status load_source(struct call *call, struct sm_record *from, struct sm_file_reads *reads)
 {
     const enum sm_side side = call->common.side;
     struct synced_mem *const owner = sm_owner_of(from);
+    struct sm_stream *stream = NULL;
+    if (side == SM_GPU) {
+        const int device = sm_device(owner) >= 0 ? sm_device(owner) : call->common.stream->device;
+        SM_TRY(sm_internal_stream(device, SM_INTERNAL_ALLOC, &stream));
+    }
     if (!sm_user_allocator_wanted(owner, side)) {
-        SM_TRY(sm_fetch_memory(owner, side, call->common.stream, false));
-        return sm_queue_load(from, side, call->common.stream, reads, &call->round.waits);
+        SM_TRY(sm_fetch_memory(owner, side, stream, false));
+        return sm_queue_load(from, side, stream, reads, &call->round.waits);
     }
     call->round.alone = owner;
-    call->round.alone_stream = NULL;
-    if (side == SM_GPU)
-        SM_TRY(sm_internal_stream(call->common.stream->device, SM_INTERNAL_ALLOC, &call->round.alone_stream));
+    call->round.alone_stream = stream;
     return SM_AGAIN;
 }
 

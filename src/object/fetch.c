@@ -247,12 +247,18 @@ static synced_mem_status queue_device_load(struct sm_record *record, const struc
     int device;
     bool fresh;
     SM_TRY(sm_device_resolve(of_object < 0 && stream ? stream->device : of_object, &device));
+    if (reads->internal && reads->internal->device != device) { /* a job has one device */
+        sm_file_reads_begin(reads);
+        reads->internal = NULL;
+    }
     if (!reads->internal) {
         const bool follows = reads->room > 1 || is_write_behind_kernels(record, SM_GPU);
         SM_TRY(sm_transfer_stream(device, SM_H2D, follows, &reads->internal));
     }
     SM_TRY(make_device_memory(record, reads->internal, &fresh));
     synced_mem_status status = sm_transfer_order(sm_copy_of(record, SM_GPU), reads->internal);
+    if (status == SYNCED_MEM_OK && fresh && sm_size_of(record) == 0) /* no read comes after the allocation */
+        return sm_transfer_enter_write(sm_copy_of(record, SM_GPU), reads->internal);
     if (status == SYNCED_MEM_OK)
         status = sm_add_load(record, SM_GPU, reads);
     return fresh ? keep_fresh_copy(record, reads->internal, status) : status;

@@ -20,6 +20,8 @@ struct target {
     struct sm_file_source source;
     struct sm_stream *stream; /* of a source on a device: comes after the work that brings the contents */
     uint64_t offset;
+    bool is_loaded;         /* from a file, by this call */
+    struct sm_state before; /* then: the state before */
 };
 
 struct call {
@@ -92,6 +94,16 @@ static synced_mem_status add_target(struct call *call, struct sm_record *record,
     return SYNCED_MEM_OK;
 }
 
+static synced_mem_status check_contents(const struct sm_record *record)
+{
+    if (sm_shared_copy(record))
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                       "the object's placement is unified: it can't be written to a file");
+    if (sm_whole_head(record) == SYNCED_MEM_UNINITIALIZED)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has no contents to write");
+    return SYNCED_MEM_OK;
+}
+
 static synced_mem_status list_targets(struct call *call)
 {
     const struct sm_roots *const roots = &call->round.roots;
@@ -106,25 +118,43 @@ static synced_mem_status list_targets(struct call *call)
         SM_TRY(sm_check_overwritten(call->of->file, offset, sm_size(mem), roots->list, roots->count));
         for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
             sm_drop_lost(each);
+            SM_TRY(check_contents(each));
             SM_TRY(add_target(call, each, offset + (sm_begin_of(each) - sm_object_begin(mem))));
         }
     }
     return SYNCED_MEM_OK;
 }
 
-/* SM_AGAIN without a wait: a user allocator has to be called, with nothing locked. */
-static synced_mem_status load_target(struct call *call, struct sm_record *record, struct sm_file_reads *reads)
+/* Finds what the host waits for before the contents can be read to the host from their file, or in the order of a
+ * stream from the device. SM_AGAIN without a wait: a user allocator has to be called, with nothing locked. */
+static synced_mem_status plan_target(struct call *call, const struct target *target)
 {
+    struct sm_record *const record = target->record;
+    struct sm_waits *const waits = &call->round.waits;
     struct synced_mem *const owner = sm_owner_of(record);
+    if (sm_head(record) == SYNCED_MEM_AT_GPU)
+        return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), false), SM_UNTIL_QUEUED);
+    if (!sm_is_in_file_alone(record))
+        return SYNCED_MEM_OK;
     if (sm_user_allocator_wanted(owner, SM_CPU)) {
         call->round.alone = owner;
         call->round.alone_stream = NULL;
         return SM_AGAIN;
     }
-    SM_TRY(sm_fetch_memory(owner, SM_CPU, NULL, false));
-    SM_TRY(sm_queue_load(record, SM_CPU, NULL, reads, &call->round.waits));
-    sm_set_head(record, sm_head(record) | sm_bit(SM_CPU));
-    return SYNCED_MEM_OK;
+    return sm_plan_load(record, SM_CPU, waits);
+}
+
+/* If a list has waits, they come before calls of allocators. */
+static synced_mem_status plan_targets(struct call *call)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (size_t i = 0; i < call->count && !call->round.waits.full; i++) {
+        const synced_mem_status one = plan_target(call, &call->targets[i]);
+        if (one != SYNCED_MEM_OK && one != SM_AGAIN)
+            return one;
+        status = one == SM_AGAIN ? one : status;
+    }
+    return status;
 }
 
 /* Reads contents that are in files alone to the host. The job that writes them waits for that. */
@@ -132,12 +162,31 @@ static synced_mem_status load_targets(struct call *call)
 {
     struct sm_file_reads reads = {.room = call->count};
     synced_mem_status status = SYNCED_MEM_OK;
-    for (size_t i = 0; i < call->count && status == SYNCED_MEM_OK; i++)
-        if (sm_is_in_file_alone(call->targets[i].record))
-            status = load_target(call, call->targets[i].record, &reads);
+    for (size_t i = 0; i < call->count && status == SYNCED_MEM_OK; i++) {
+        struct target *const target = &call->targets[i];
+        if (!sm_is_in_file_alone(target->record))
+            continue;
+        target->before = sm_state_of(target->record);
+        status = sm_fetch_memory(sm_owner_of(target->record), SM_CPU, NULL, false);
+        if (status == SYNCED_MEM_OK)
+            status = sm_queue_load(target->record, SM_CPU, NULL, &reads, &call->round.waits);
+        target->is_loaded = status == SYNCED_MEM_OK;
+        if (target->is_loaded)
+            sm_set_head(target->record, sm_bit(SM_CPU));
+    }
     sm_file_reads_begin(&reads);
     return status;
 }
+
+/* After a failure the file alone has these contents again. */
+static void take_back_loads(struct call *call)
+{
+    for (size_t i = 0; i < call->count; i++)
+        if (call->targets[i].is_loaded)
+            sm_restore_record(call->targets[i].record, &call->targets[i].before);
+}
+
+/* ---- Sources ---- */
 
 /* Finds the stream whose order counts: the caller's, or without one an internal one, which is made to come after all
  * work on the copy. */
@@ -148,11 +197,13 @@ static synced_mem_status find_stream(const struct call *call, const struct sm_co
     return sm_callers_stream(copy->device, call->of->handle, stream);
 }
 
-/* Makes the stream come after the work that brings the contents of a device copy. */
+/* Makes a stream come after the work that brings the contents of a record that the device alone has. */
 static synced_mem_status find_device_source(struct call *call, struct target *target)
 {
     struct sm_file_source *const source = &target->source;
-    SM_TRY(sm_waits_add_for(&call->round.waits, sm_inflight_queueing(source->copy, false), SM_UNTIL_QUEUED));
+    if (sm_head(target->record) != SYNCED_MEM_AT_GPU)
+        return SYNCED_MEM_OK;
+    source->copy = sm_copy_of(target->record, SM_GPU);
     SM_TRY(sm_transfer_stream(source->copy->device, SM_D2H, false, &source->internal));
     SM_TRY(find_stream(call, source->copy, &target->stream));
     SM_TRY(sm_inflight_settle(source->copy, false, NULL));
@@ -160,7 +211,7 @@ static synced_mem_status find_device_source(struct call *call, struct target *ta
 }
 
 /* Records one fence behind the work of all sources that follow one another on a stream. */
-static synced_mem_status record_sources(struct call *call)
+static synced_mem_status record_device_sources(struct call *call)
 {
     const struct target *last = NULL;
     for (size_t i = 0; i < call->count; i++) {
@@ -176,22 +227,16 @@ static synced_mem_status record_sources(struct call *call)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status find_source(struct call *call, struct target *target)
+/* Host copies may have contents that still arrive, or are lost by now. */
+static synced_mem_status find_host_source(struct target *target)
 {
-    struct sm_record *const record = target->record;
     struct sm_file_source *const source = &target->source;
-    const unsigned head = sm_head(record);
-    if (sm_shared_copy(record))
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                       "the object's placement is unified: it can't be written to a file");
-    if (head == SYNCED_MEM_UNINITIALIZED)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has no contents to write");
-    source->size = sm_size_of(record);
-    source->copy = sm_copy_of(record, head & sm_bit(SM_CPU) ? SM_CPU : SM_GPU);
-    if (!(head & sm_bit(SM_CPU)))
-        return find_device_source(call, target);
+    source->size = sm_size_of(target->record);
+    if (source->copy)
+        return SYNCED_MEM_OK;
+    source->copy = sm_copy_of(target->record, SM_CPU);
     SM_TRY(sm_inflight_settle(source->copy, false, NULL));
-    struct sm_fence *const arrival = sm_inflight_blocker(source->copy, false); /* also one that is lost by now */
+    struct sm_fence *const arrival = sm_inflight_blocker(source->copy, false);
     source->after = arrival ? sm_fence_hold(arrival) : NULL;
     return SYNCED_MEM_OK;
 }
@@ -208,12 +253,9 @@ static void drop_sources(struct call *call)
 static synced_mem_status write_targets(struct call *call)
 {
     struct sm_file_writes writes = {.room = call->count, .file = call->of->file};
+    SM_TRY(load_targets(call));
     for (size_t i = 0; i < call->count; i++)
-        SM_TRY(sm_waits_go_on(&call->round.waits, find_source(call, &call->targets[i])));
-    SM_TRY(sm_waits_status(&call->round.waits));
-    SM_TRY(record_sources(call));
-    if (call->count == 0)
-        return SYNCED_MEM_OK;
+        SM_TRY(find_host_source(&call->targets[i]));
     call->round.failed = NULL;
     SM_TRY(sm_file_writes_make(&writes));
     for (size_t i = 0; i < call->count; i++) {
@@ -226,12 +268,23 @@ static synced_mem_status write_targets(struct call *call)
     return SYNCED_MEM_OK;
 }
 
+/* Nothing changes before all checks have passed and all waits are over. */
 static synced_mem_status run_locked_round(struct call *call)
 {
     SM_TRY(list_targets(call));
-    SM_TRY(load_targets(call));
-    const synced_mem_status status = write_targets(call);
+    SM_TRY(plan_targets(call));
+    if (call->count == 0)
+        return SYNCED_MEM_OK;
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (size_t i = 0; i < call->count && status == SYNCED_MEM_OK; i++)
+        status = find_device_source(call, &call->targets[i]);
+    if (status == SYNCED_MEM_OK)
+        status = record_device_sources(call);
+    if (status == SYNCED_MEM_OK)
+        status = write_targets(call);
     drop_sources(call);
+    if (status != SYNCED_MEM_OK)
+        take_back_loads(call);
     return status;
 }
 

@@ -86,6 +86,16 @@ bool __wrap_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), voi
     return !atomic_load(&no_threads) && __real_sm_thread_start(thread, run, argument);
 }
 
+static atomic_int reallocs_until_failure;
+static atomic_bool no_realloc;
+
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size)
+{
+    return is_due(&reallocs_until_failure) || atomic_load(&no_realloc) ? NULL : __real_realloc(old, size);
+}
+
 /* ---- The acts ---- */
 
 static struct {
@@ -135,6 +145,12 @@ static synced_mem_status push_list(void)
     return synced_mem_async_gpu_push_n(it.others, 3, it.stream);
 }
 
+static synced_mem_status pull_list(void)
+{
+    const synced_mem_status status = synced_mem_async_cpu_pull_n(it.others, 3, it.stream);
+    return status == SYNCED_MEM_OK ? synced_mem_wait(it.others[2]) : status;
+}
+
 static synced_mem_status copy_to_host(void)
 {
     return synced_mem_cpu_copy(it.others[2], it.others[1]);
@@ -179,6 +195,7 @@ static const struct act {
             {push, false},
             {pull, false},
             {push_list, false},
+            {pull_list, false},
             {copy_to_host, false},
             {copy_to_device, false},
             {resize, true},
@@ -209,6 +226,11 @@ static void end(void)
     OK(synced_mem_shutdown());
 }
 
+static bool is_of_others(const struct act *act)
+{
+    return act->act == push_list || act->act == pull_list || act->act == copy_to_host || act->act == copy_to_device;
+}
+
 /* A failed act has left the file with no object. */
 static void check_as_before(const struct act *act, synced_mem_status status)
 {
@@ -216,7 +238,7 @@ static void check_as_before(const struct act *act, synced_mem_status status)
         return;
     ck_assert_uint_eq(synced_mem_size(it.mem), SIZE);
     ck_assert_int_eq(synced_mem_in_file(it.mem), 1);
-    if (act->act != push_list && act->act != copy_to_host && act->act != copy_to_device)
+    if (!is_of_others(act))
         ck_assert_msg(synced_mem_head(it.mem) == SYNCED_MEM_UNINITIALIZED || act->act == pull ||
                           act->act == divide_and_read || act->act == divide_and_read_on_device,
                       "head %d", (int)synced_mem_head(it.mem));
@@ -263,7 +285,7 @@ static int play(const struct act *act, struct failing each, synced_mem_status fa
         }
         if (act->act == push || act->act == pull)
             OK(synced_mem_release_data(it.mem));
-        if (act->act == push_list)
+        if (act->act == push_list || act->act == pull_list)
             for (int i = 0; i < 3; i++)
                 OK(synced_mem_release_data(it.others[i]));
         check_after(act);
@@ -309,7 +331,7 @@ START_TEST(each_read_fails)
             check_after(act);
         end();
     }
-    ck_assert_int_ge(failed, act->act == push_list || act->act == copy_to_host || act->act == copy_to_device ? 1 : 3);
+    ck_assert_int_ge(failed, is_of_others(act) ? 1 : 3);
 }
 END_TEST
 
@@ -498,6 +520,130 @@ START_TEST(each_read_of_a_write_fails)
 }
 END_TEST
 
+/* Without memory to note what a write comes after, the call waits for that at once. */
+START_TEST(no_memory_for_waits)
+{
+    enum { COUNT = 8, EACH = 20000 };
+    synced_mem *mems[COUNT];
+    uint64_t offsets[COUNT];
+    begin();
+    for (unsigned i = 0; i < COUNT; i++) { /* each pull has a fence of its own */
+        mems[i] = make_at_gpu(EACH, 2 + i);
+        offsets[i] = FREE + i * EACH;
+        OK(synced_mem_async_cpu_pull(mems[i], it.stream));
+        pattern_write(in_file + offsets[i], EACH, 2 + i);
+    }
+    atomic_store(&reallocs_until_failure, 1);
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_async_write_file_n(mems, it.file, offsets, COUNT, it.stream));
+    atomic_store(&reallocs_until_failure, 2);
+    OK(synced_mem_async_write_file_n(mems, it.file, offsets, COUNT, it.stream));
+    OK(synced_mem_file_wait(it.file));
+    ck_assert(file_is_right(FILE_BYTES));
+    how = IS_SLOW;
+    for (unsigned i = 0; i < COUNT; i++) /* now in the opposite order */
+        OK(synced_mem_async_write_file(mems[COUNT - 1 - i], it.file, offsets[i], it.stream));
+    synced_mem *const all = make_at_cpu(COUNT * EACH, 20);
+    atomic_store(&reallocs_until_failure, 2);
+    OK(synced_mem_async_write_file(all, it.file, FREE, it.stream));
+    OK(synced_mem_file_wait(it.file));
+    pattern_write(in_file + FREE, COUNT * EACH, 20);
+    ck_assert(file_is_right(FILE_BYTES));
+    OK(synced_mem_release(all));
+    release_all(mems, COUNT);
+    end();
+}
+END_TEST
+
+/* Contents that a failed call has read are the file's alone again. */
+START_TEST(a_failed_write_keeps_nothing)
+{
+    begin();
+    ck_assert(host_has(it.others[0], OTHER)); /* the threads that read are there */
+    atomic_store(&no_threads, true);
+    FAILS(SYNCED_MEM_ERR_FILE, synced_mem_async_write_file(it.mem, it.file, FREE, SYNCED_MEM_NO_STREAM));
+    STATE(it.mem, UNINITIALIZED, 1);
+    atomic_store(&no_threads, false);
+    OK(synced_mem_async_write_file(it.others[1], it.file, FREE, SYNCED_MEM_NO_STREAM));
+    memcpy(in_file + FREE, in_file + OTHER + OTHERS_SIZE, OTHERS_SIZE);
+    OK(synced_mem_file_wait(it.file));
+    ck_assert(file_is_right(FILE_BYTES));
+    end();
+}
+END_TEST
+
+/* Bytes that a write has yet to bring are waited for, also by the next write, and behind the end of the file. */
+START_TEST(what_is_yet_to_be_written)
+{
+    begin();
+    how = IS_SLOW;
+    synced_mem *const mem = make_at_cpu(50000, 2), *const reader = make(50000);
+    OK(synced_mem_async_write_file(mem, it.file, FILE_BYTES, SYNCED_MEM_NO_STREAM));
+    OK(synced_mem_use_file(reader, it.file, FILE_BYTES));
+    OK(synced_mem_async_write_file(reader, it.file, FREE, SYNCED_MEM_NO_STREAM));
+    OK(synced_mem_file_wait(it.file));
+    ck_assert(host_is(given(synced_mem_cpu_data(reader)), 50000, 2));
+    OK(synced_mem_use_file(it.mem, it.file, FREE - 3));
+    const unsigned char *const data = given(synced_mem_cpu_data(it.mem));
+    gpu_note_host_read(data, SIZE);
+    ck_assert(pattern_is(data + 3, 50000, 2));
+    RELEASE_EACH(mem, reader);
+    end();
+}
+END_TEST
+
+static void *allocate(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)alignment, (void)device, (void)stream, (void)user;
+    return malloc(size);
+}
+
+static void deallocate(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)size, (void)alignment, (void)device, (void)stream, (void)user;
+    free(data);
+}
+
+/* Memory for what is read may come from an allocator, with nothing locked. */
+START_TEST(memory_of_an_allocator)
+{
+    const synced_mem_allocator host = {.struct_size = sizeof host, .alloc = allocate, .free = deallocate};
+    synced_mem_options options = default_options();
+    synced_mem *mem = NULL, *to = make(OTHERS_SIZE);
+    options.cpu_allocator = &host;
+    options.alignment = 8;
+    begin();
+    OK(synced_mem_create(&mem, OTHERS_SIZE, &options));
+    OK(synced_mem_use_file(mem, it.file, OTHER));
+    OK(synced_mem_async_write_file(mem, it.file, FREE, SYNCED_MEM_NO_STREAM));
+    OK(synced_mem_file_wait(it.file));
+    memcpy(in_file + FREE, in_file + OTHER, OTHERS_SIZE);
+    ck_assert(file_is_right(FILE_BYTES));
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_ALLOCATOR);
+    OK(synced_mem_release_data(mem));
+    OK(synced_mem_cpu_copy(to, mem));
+    ck_assert(host_has(to, OTHER) && host_has(mem, OTHER));
+    RELEASE_EACH(mem, to);
+    end();
+}
+END_TEST
+
+/* Nobody knows when the device is done with a buffer, so it is never used again. */
+START_TEST(a_buffer_is_lost)
+{
+    begin();
+    (void)emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    (void)emu_fail("cudaEventQuery", 1, cudaErrorUnknown, false);
+    (void)emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data(it.mem));
+    emu_fail_clear();
+    STATE(it.mem, UNINITIALIZED, 1);
+    ck_assert_uint_ge(stats_now().quarantined, 1);
+    ck_assert(host_has(it.mem, OFFSET));
+    leaves_memory = true;
+    emu_reset(0);
+}
+END_TEST
+
 /* What comes after a write that failed is written all the same. */
 START_TEST(slow_writes_go_in_order)
 {
@@ -531,6 +677,8 @@ Suite *suite(void)
     TCase *const writes = add_case(made, "writes");
     tcase_add_loop_test(writes, each_write_fails, 0, 2);
     tcase_add_loop_test(writes, each_call_of_a_write_fails, 0, 6);
-    add_tests(writes, each_read_of_a_write_fails, slow_writes_go_in_order);
+    add_tests(writes, each_read_of_a_write_fails, slow_writes_go_in_order, no_memory_for_waits,
+              a_failed_write_keeps_nothing, what_is_yet_to_be_written, memory_of_an_allocator);
+    add_tests(add_case_without_end(made, "lost"), a_buffer_is_lost);
     return made;
 }

@@ -32,7 +32,7 @@ int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t o
 
 static struct {
     synced_mem_file *file;
-    synced_mem *mem, *host;
+    synced_mem *mem, *host, *root, *view;
 } it;
 
 /* A child without a GPU has its own files, and what its parent had read. */
@@ -124,6 +124,8 @@ static void read_facts(const void *unused)
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(it.host));
     OK(synced_mem_release(it.mem));
     OK(synced_mem_release(it.host));
+    OK(synced_mem_release(it.view));
+    OK(synced_mem_release(it.root));
     OK(synced_mem_file_release(it.file));
 }
 
@@ -132,11 +134,14 @@ START_TEST(a_child_of_a_process_with_gpu)
     it.file = make_file(FILE_BYTES, 1);
     it.mem = make_in_file(SIZE, it.file, OFFSET);
     it.host = make_in_file(SIZE, it.file, 0);
+    it.root = make(2 * SIZE);
+    OK(synced_mem_view(&it.view, it.root, 0, SIZE, NULL));
+    OK(synced_mem_use_file(it.view, it.file, 0));
     use_the_device(NULL);
     ck_assert(host_has(it.mem, OFFSET));
     let_others_sleep();
     ck_assert(child_succeeds(read_facts, NULL));
-    RELEASE_EACH(it.mem, it.host);
+    RELEASE_EACH(it.mem, it.host, it.view, it.root);
     end_file(it.file);
 }
 END_TEST

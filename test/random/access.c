@@ -176,15 +176,17 @@ bool play_access(const struct op *op)
 static unsigned transfer_allowed(const struct object *object, bool push, unsigned allowed)
 {
     const unsigned head = ref_head(object);
-    if (head == SYNCED_MEM_MIXED || (head & (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU)))
+    if (head == SYNCED_MEM_MIXED || (head == SYNCED_MEM_UNINITIALIZED && ref_is_in_file_alone(object)) ||
+        (head & (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU)))
         return allowed;
     return (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_INVALID_STATE;
 }
 
-/* A pull that has nothing to move needs no device. */
+/* A pull that moves nothing from a device needs none. */
 static void transferred(struct object *object, bool push, int stream, bool in_parts)
 {
-    take_device(object, device_of_stream(stream), ref_head(object) != SYNCED_MEM_MIXED);
+    const unsigned head = ref_head(object);
+    take_device(object, device_of_stream(stream), head != SYNCED_MEM_MIXED && (push || (head & SYNCED_MEM_AT_GPU)));
     if (push)
         ref_push(object, stream);
     else

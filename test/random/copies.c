@@ -118,7 +118,7 @@ static synced_mem_status make_call(const struct op *op, const struct call *call)
 
 static int count_transfers(const struct call *call)
 {
-    int most = 0;
+    int most = ref_is_in_file_alone(call->from) ? ref_most_transfers(call->from) : 0;
     for (int i = 0; i < call->count; i++)
         most += ref_most_transfers(call->from) * ref_most_transfers(call->to[i]);
     return most;
@@ -158,20 +158,24 @@ static bool play_one_copy(const struct op *op)
         return false;
     const int to_cell = call.side == CPU ? OP_CPU_COPY : OP_COPY;
     const int from_cell = call.side == CPU ? OP_CPU_COPY_OUT : OP_COPY_OUT;
-    const unsigned head = ref_head(call.from);
+    const bool has_contents = ref_has_contents(call.from);
+    const bool loads_to_device = call.side == GPU && ref_is_in_file_alone(call.from);
     mark_divided(&call);
     const int most = count_transfers(&call);
     for (int i = 0; i < call.count; i++)
         ref_moved_by_copy(call.to[i], call.from, call.side, moved);
+    moved[GPU] += loads_to_device ? ref_bytes_in_file_alone(call.from) : 0;
     for (int i = 1; i < call.count; i++)
         call_meets(call.to[i], to_cell, call.stream);
     call_meets(call.from, from_cell, call.stream);
     call_begins(call.to[0], to_cell, call.stream);
     const bool ok = answered(op_name(op->code), make_call(op, &call), call.allowed);
     call_moved(most, ok ? moved[GPU] : 0, ok ? moved[CPU] : 0);
+    if (ok && loads_to_device)
+        take_device(call.from, device_of_stream(call.stream), true);
     for (int i = 0; i < call.count; i++) {
         struct object *const to = call.to[i];
-        const bool took = ok && head;
+        const bool took = ok && has_contents;
         if (took && (call.side == GPU || is_shared(to)))
             take_device(to, call.side == GPU ? device_of_stream(call.stream) : device_for(to), true);
         if (ok)

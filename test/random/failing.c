@@ -173,9 +173,10 @@ static void make_call(struct failing *failing)
 
 /* ---- The beginning and the end ---- */
 
-/* Waits for the contents that the library's threads bring to the host. */
+/* Waits for the contents that the library's threads bring to the host, or to files. */
 static void wait_for_others(void)
 {
+    files_check();
     for (int i = 0; i < OBJECTS; i++) {
         struct object *const other = &world.objects[i];
         bool waits = false;
@@ -240,17 +241,18 @@ static void take_over(const struct failing *failing)
             part->loose_writer = NOBODY;
             part->loose_readers = 0;
             part->head = head;
+            part->in_file = synced_mem_in_file(owner->mem) != 0;
         }
     check_facts(owner);
 }
 
-/* Without other contents, they are zeros. */
+/* Without other contents, and outside of files, they are zeros. */
 static void zero_contents(struct object *owner)
 {
     for
         EACH_PART(part, owner)
         {
-            if (!part->head) {
+            if (!part->head && !part->in_file) {
                 memset(owner->bytes + part->begin, 0, part_size(part));
                 part->defined = true;
             }

@@ -37,6 +37,7 @@ static const unsigned char weights[OP_CODES] = {
     [OP_GPU_SPARE] = 1,     [OP_GPU_PEER] = 1,      [OP_POOL_STATS] = 1,      [OP_FALLBACK] = 1,
     [OP_ALLOCATORS] = 1,    [OP_FAILING] = 12,      [OP_COPY] = 10,           [OP_COPY_OUT] = 4,
     [OP_COPY_N] = 4,        [OP_CPU_COPY] = 4,      [OP_CPU_COPY_OUT] = 2,    [OP_CLEAR] = 2,
+    [OP_USE_FILE] = 8,      [OP_WRITE_FILE] = 4,
 };
 
 static bool is_excluded(const struct generator *generator, int code)

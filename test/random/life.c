@@ -247,6 +247,8 @@ static unsigned heads_after_resize(const struct object *object, size_t size, con
     unsigned with_room = 0;
     if (object->divided)
         return either | 1u << head;
+    if (ref_is_in_file_alone(object))
+        return 1u << SYNCED_MEM_AT_CPU;
     for (unsigned side = CPU; side < SIDES; side++)
         if ((head & (1u << side)) && room[side] >= size)
             with_room |= 1u << side;
@@ -301,7 +303,7 @@ static void release_side(const struct op *op, struct object *object)
 {
     const enum side side = op->code == OP_RELEASE_CPU ? CPU : GPU;
     const size_t moved = ref_moved_by_release(object, side);
-    const bool needed = ref_any_at(object, 1u << side);
+    const bool needed = ref_is_needed(object, side);
     const unsigned allowed = object->root             ? 1u << SYNCED_MEM_ERR_INVALID_STATE
                              : needed && !machine.gpu ? 1u << SYNCED_MEM_ERR_NO_GPU
                                                       : OK_ONLY;
@@ -334,7 +336,7 @@ static void release_data(const struct op *op, struct object *object)
         return;
     ref_let_go(object, CPU);
     ref_let_go(object, GPU);
-    ref_cleared(object);
+    ref_memory_released(object);
 }
 
 bool play_size(const struct op *op)

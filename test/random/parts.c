@@ -57,6 +57,60 @@ unsigned ref_head(const struct object *object)
     return all || !any ? all : SYNCED_MEM_MIXED;
 }
 
+bool ref_is_in_file(const struct object *object)
+{
+    for
+        EACH_PART(part, object)
+        {
+            if (!part->in_file)
+                return false;
+        }
+    return true;
+}
+
+static bool is_in_file_alone(const struct part *part)
+{
+    return part->in_file && !part->head;
+}
+
+bool ref_is_in_file_alone(const struct object *object)
+{
+    for
+        EACH_PART(part, object)
+        {
+            if (is_in_file_alone(part))
+                return true;
+        }
+    return false;
+}
+
+size_t ref_bytes_in_file_alone(const struct object *object)
+{
+    size_t bytes = 0;
+    for
+        EACH_PART(part, object)
+        {
+            bytes += is_in_file_alone(part) ? part_size(part) : 0;
+        }
+    return bytes;
+}
+
+bool ref_has_contents(const struct object *object)
+{
+    return ref_head(object) != SYNCED_MEM_UNINITIALIZED || ref_is_in_file_alone(object);
+}
+
+bool ref_has_all_contents(const struct object *object)
+{
+    for
+        EACH_PART(part, object)
+        {
+            if (!part->head && !part->in_file)
+                return false;
+        }
+    return true;
+}
+
 bool ref_all_at(const struct object *object, unsigned head)
 {
     for

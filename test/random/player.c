@@ -292,6 +292,8 @@ static void check_one(const struct object *object)
     const unsigned head = ref_head(object);
     if ((unsigned)synced_mem_head(mem) != head)
         fail("the head is %d, not %u", synced_mem_head(mem), head);
+    if (synced_mem_in_file(mem) != ref_is_in_file(object))
+        fail("the object is %sin a file", synced_mem_in_file(mem) ? "" : "not ");
     if (synced_mem_size(mem) != object->size)
         fail("the size is %zu, not %zu", synced_mem_size(mem), object->size);
     if (synced_mem_device(mem) != get_device_of(object))
@@ -355,7 +357,7 @@ static bool play_one(const struct op *op)
 {
     return play_access(op) || play_transfer(op) || play_copy(op) || play_set(op) || play_share(op) || play_import(op) ||
            play_size(op) || play_life(op) || play_view(op) || play_stream(op) || play_setting(op) || play_mistake(op) ||
-           play_failing(op) || play_act(op);
+           play_failing(op) || play_file(op) || play_act(op);
 }
 
 void perform(const struct op *op)
@@ -468,9 +470,11 @@ void play(struct source *from, unsigned schedule, bool print_code)
         gpu_make_current(0);
     make_streams();
     blocks_make();
+    files_begin();
     source = from;
     play_in_threads();
     destroy_all();
+    files_end();
     perform(&(struct op){.code = OP_SHUTDOWN});
     for (int device = 0; device < machine.devices; device++)
         gpu_sync_device(device);

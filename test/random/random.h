@@ -99,6 +99,8 @@ static inline int device_of_stream(int stream)
     X(RELEASE_CPU, release_cpu_data)                                                                                   \
     X(RELEASE_GPU, release_gpu_data)                                                                                   \
     X(RELEASE_DATA, release_data)                                                                                      \
+    X(USE_FILE, use_file)                                                                                              \
+    X(WRITE_FILE, async_write_file)                                                                                    \
     X(STATS, get_stats)                                                                                                \
     X(STAGING, set_staging)                                                                                            \
     X(HOST_TRIM, host_pool_trim)                                                                                       \

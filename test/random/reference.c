@@ -112,13 +112,15 @@ void ref_waited(struct object *object)
 
 /* ---- Access ---- */
 
-enum work { NOTHING, ZERO, MOVE };
+enum work { NOTHING, ZERO, MOVE, LOAD };
 
 static enum work find_work(const struct part *part, enum side side, enum mode mode)
 {
     if (mode == OVERWRITE || (part->head & (1u << side)))
         return NOTHING;
-    return part->head == SYNCED_MEM_UNINITIALIZED ? ZERO : MOVE;
+    if (part->head == SYNCED_MEM_UNINITIALIZED)
+        return part->in_file ? LOAD : ZERO;
+    return MOVE;
 }
 
 size_t ref_moved_by_access(const struct object *object, enum side side, enum mode mode)
@@ -127,7 +129,8 @@ size_t ref_moved_by_access(const struct object *object, enum side side, enum mod
     for
         EACH_PART(part, object)
         {
-            if (find_work(part, side, mode) == MOVE)
+            const enum work work = find_work(part, side, mode);
+            if (work == MOVE || (work == LOAD && side == GPU))
                 moved += part_size(part);
         }
     return is_shared(object) ? 0 : moved;
@@ -162,6 +165,7 @@ static void step(struct object *owner, struct part *part, enum side side, enum m
     if (mode == OVERWRITE)
         part->defined = part_size(part) == 0;
     part->head = mode == READ ? part->head | (1u << side) : 1u << side;
+    part->in_file &= mode == READ;
     ref_obtain(owner, side);
 }
 
@@ -300,7 +304,31 @@ size_t ref_moved_by_transfer(const struct object *object, bool push)
             if (part->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU))
                 moved += part_size(part);
         }
+    moved += push ? ref_bytes_in_file_alone(object) : 0;
     return is_shared(object) ? 0 : moved;
+}
+
+/* Contents that a file alone has are read to the side, by threads or in the order of the stream. */
+void ref_loaded(struct object *owner, struct part *part, enum side side, int stream)
+{
+    if (find_work(part, side, READ) != LOAD)
+        return;
+    step(owner, part, side, READ);
+    part->arriving[side] |= in_set(stream);
+}
+
+/* The host copy is read if it is valid: pointers that write it end. */
+void ref_written_to_file(struct object *object)
+{
+    for
+        EACH_PART(part, object)
+        {
+            ref_loaded(object->owner, part, CPU, LIBRARY);
+            part->leaving[part->head & SYNCED_MEM_AT_CPU ? CPU : GPU] |= in_set(LIBRARY);
+            part->host_reads &= !part->host_writes;
+            part->host_writes = false;
+            part->writer = NOBODY;
+        }
 }
 
 /* A push reads the host copy: pointers that write it end. */
@@ -312,6 +340,9 @@ void ref_push(struct object *object, int stream)
         {
             if (part->head == SYNCED_MEM_AT_CPU) {
                 queued_on(object->owner, part, MOVE, stream);
+                step(object->owner, part, GPU, READ);
+            } else if (find_work(part, GPU, READ) == LOAD) {
+                queued_on(object->owner, part, LOAD, stream);
                 step(object->owner, part, GPU, READ);
             }
             part->host_reads &= !part->host_writes;
@@ -329,6 +360,8 @@ void ref_pull(struct object *object, int stream, bool in_parts)
                 step(object->owner, part, CPU, READ);
                 part->arriving[CPU] |= pulled_on(object->owner, part, stream, in_parts);
                 part->leaving[GPU] |= pulled_on(object->owner, part, stream, in_parts);
+            } else {
+                ref_loaded(object->owner, part, CPU, LIBRARY);
             }
             part->writer = NOBODY;
         }

@@ -109,6 +109,7 @@ static void put_head(struct object *owner, unsigned head)
         EACH_PART(part, owner)
         {
             part->head = head;
+            part->in_file = false;
         }
     ref_no_pointers(owner);
 }
@@ -169,7 +170,7 @@ void ref_resized(struct object *object, size_t size, unsigned head, const size_t
     for
         EACH_PART(part, object)
         {
-            if (head && !part->head) {
+            if (head && !part->head && !part->in_file) {
                 memset(object->bytes + part->begin, 0, part_size(part));
                 part->defined = true;
             }
@@ -189,17 +190,35 @@ void ref_discarded(struct object *object, size_t size, const size_t capacity[SID
 
 size_t ref_moved_by_release(const struct object *object, enum side side)
 {
-    return ref_moved_by_transfer(object, side == CPU);
+    size_t moved = 0;
+    for
+        EACH_PART(part, object)
+        {
+            if (part->head == 1u << side && !part->in_file)
+                moved += part_size(part);
+        }
+    return is_shared(object) ? 0 : moved;
+}
+
+bool ref_is_needed(const struct object *object, enum side side)
+{
+    for
+        EACH_PART(part, object)
+        {
+            if (part->head == 1u << side && !part->in_file)
+                return true;
+        }
+    return false;
 }
 
 /* Host contents that still arrive from a push, or alone are valid, have arrived on the device. */
 void ref_released(struct object *owner, enum side side)
 {
-    ref_renewed_by_call(owner, !side, ref_any_at(owner, 1u << side));
+    ref_renewed_by_call(owner, !side, ref_is_needed(owner, side));
     for
         EACH_PART(part, owner)
         {
-            const bool needed = part->head == 1u << side;
+            const bool needed = part->head == 1u << side && !part->in_file;
             if (needed)
                 ref_obtain(owner, !side);
             if (needed || (side == CPU && part->head && owner->copy[CPU].origin != NONE))
@@ -216,6 +235,27 @@ void ref_released(struct object *owner, enum side side)
 void ref_cleared(struct object *object)
 {
     put_head(object, SYNCED_MEM_UNINITIALIZED);
+}
+
+void ref_memory_released(struct object *object)
+{
+    for
+        EACH_PART(part, object)
+        {
+            part->head = SYNCED_MEM_UNINITIALIZED;
+        }
+    ref_no_pointers(object);
+}
+
+void ref_uses_file(struct object *object, const unsigned char *bytes)
+{
+    ref_cleared(object);
+    memcpy(ref_bytes(object), bytes, object->size);
+    for
+        EACH_PART(part, object)
+        {
+            part->in_file = part->defined = true;
+        }
 }
 
 /* The next two functions return the sides of a copy by the place of the memory. */
@@ -237,8 +277,9 @@ void ref_moved_by_copy(const struct object *to, const struct object *from, enum 
     for
         EACH_PART(part, from)
         {
-            const enum side source = copied_from(from, part, side);
-            if (part->head && source != target)
+            const bool is_loaded = !part->head && part->in_file; /* to the side of the call first */
+            const enum side source = is_loaded ? side : copied_from(from, part, side);
+            if ((part->head || is_loaded) && source != target)
                 moved[target] += part_size(part);
         }
 }
@@ -304,6 +345,11 @@ static void cut_alike(struct object *to, struct object *from)
 void ref_copied(struct object *to, struct object *from, enum side side, int stream)
 {
     cut_alike(to, from);
+    for
+        EACH_PART(part, from)
+        {
+            ref_loaded(from->owner, part, side, stream == HOST ? LIBRARY : stream);
+        }
     ref_renewed_by_call(to, side, ref_head(from) != SYNCED_MEM_UNINITIALIZED);
     ref_cleared(to);
     for

@@ -48,6 +48,7 @@ struct copy {
 struct part {
     size_t begin, end; /* in the root */
     unsigned head;
+    bool in_file;
     bool defined; /* the contents are known: false after an overwrite, until all of them are written */
 
     /* The pointers that are valid: for the host, to read or also to write; for streams. */
@@ -154,6 +155,13 @@ enum shape ref_shape(const struct object *object);
  * the work in flight on them differs. */
 int ref_most_transfers(const struct object *object);
 unsigned ref_head(const struct object *object);
+/* Return whether files have all contents; whether any part has contents that a file alone has, and how many bytes;
+ * whether any part has contents, and all. */
+bool ref_is_in_file(const struct object *object);
+bool ref_is_in_file_alone(const struct object *object);
+size_t ref_bytes_in_file_alone(const struct object *object);
+bool ref_has_contents(const struct object *object);
+bool ref_has_all_contents(const struct object *object);
 /* Return whether all parts have the head; whether any has it. */
 bool ref_all_at(const struct object *object, unsigned head);
 bool ref_any_at(const struct object *object, unsigned head);
@@ -196,6 +204,14 @@ void ref_push(struct object *object, int stream);
 /* in_parts: the call has an object in parts. */
 void ref_pull(struct object *object, int stream, bool in_parts);
 void ref_cleared(struct object *object);
+/* The contents are given up unless a file has them. */
+void ref_memory_released(struct object *object);
+/* The contents are these bytes of a file. */
+void ref_uses_file(struct object *object, const unsigned char *bytes);
+/* The contents are being written to a file. */
+void ref_written_to_file(struct object *object);
+/* Returns whether a release of the side's memory moves contents. */
+bool ref_is_needed(const struct object *object, enum side side);
 /* Return how many bytes a push, or else a pull, moves; how many a release of the side's memory moves. */
 size_t ref_moved_by_transfer(const struct object *object, bool push);
 size_t ref_moved_by_release(const struct object *object, enum side side);
@@ -221,6 +237,7 @@ void ref_set(struct object *owner, const bool sides[SIDES], struct block *const 
 /* Gives the side memory of the object's own, if it has none. */
 void ref_obtain(struct object *owner, enum side side);
 void ref_arrived(struct part *part, enum side side);
+void ref_loaded(struct object *owner, struct part *part, enum side side, int stream);
 void ref_resized(struct object *object, size_t size, unsigned head, const size_t capacity[SIDES]);
 void ref_discarded(struct object *object, size_t size, const size_t capacity[SIDES]);
 void ref_released(struct object *owner, enum side side);
@@ -328,6 +345,12 @@ bool play_stream(const struct op *op);
 bool play_setting(const struct op *op);
 bool play_mistake(const struct op *op);
 bool play_act(const struct op *op);
+bool play_file(const struct op *op);
+void files_begin(void);
+/* Waits for the writes, and compares what is known. */
+void files_check(void);
+/* Does so, and closes the files. */
+void files_end(void);
 bool play_failing(const struct op *op);
 
 #endif

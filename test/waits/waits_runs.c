@@ -42,7 +42,8 @@ int waits_more_runs(void)
 /* Excludes calls that set how the library works, as waits of copy threads and ages of pool memory vary between runs.
  * Excludes objects that page-lock a part of another one's memory, and views, as transfers of parts of pageable memory
  * are staged. Excludes allocators, as they wait themselves. Excludes memory that both sides use: its prefetch is only a
- * hint, so nothing shows whether it comes in its turn. */
+ * hint, so nothing shows whether it comes in its turn. Excludes files: their contents are staged, and waits of their
+ * threads vary between runs. */
 static void run_sequence(uint64_t seed, unsigned long calls)
 {
     unsigned long excluded[2] = {0};
@@ -52,6 +53,8 @@ static void run_sequence(uint64_t seed, unsigned long calls)
     excluded[OP_VIEW / 64] |= 1ul << (OP_VIEW % 64);
     for (int code = OP_STAGING; code <= OP_ALLOCATORS; code++)
         excluded[code / 64] |= 1ul << (code % 64);
+    excluded[OP_USE_FILE / 64] |= 1ul << (OP_USE_FILE % 64);
+    excluded[OP_WRITE_FILE / 64] |= 1ul << (OP_WRITE_FILE % 64);
     play(source_random(&generator, seed, calls, excluded, THREADS), (unsigned)seed % 5, false);
 }
 

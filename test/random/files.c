@@ -1,0 +1,150 @@
+/* Files: objects whose contents are in one, and writes of contents to another. */
+#include "world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_BYTES = MAX_SIZE + 40000 };
+
+static struct {
+    FILE *in, *out;
+    synced_mem_file *read, *written;
+    unsigned char bytes[FILE_BYTES]; /* of the file that is read */
+    /* What is to be in the other file. */
+    unsigned char expected[MAX_SIZE];
+    bool known[MAX_SIZE];
+} files;
+
+static FILE *open_file(synced_mem_file **out, size_t bytes)
+{
+    FILE *const file = tmpfile();
+    if (!file || fwrite(files.bytes, 1, bytes, file) != bytes || fflush(file) != 0)
+        fail("a file can't be made");
+    (void)answered("file_open", synced_mem_file_open(out, fileno(file)), OK_ONLY);
+    return file;
+}
+
+void files_begin(void)
+{
+    memset(&files, 0, sizeof files);
+    for (size_t i = 0; i < FILE_BYTES; i++)
+        files.bytes[i] = (unsigned char)(i * 13 + i / 241 + 7);
+    files.in = open_file(&files.read, FILE_BYTES);
+    files.out = open_file(&files.written, 0);
+}
+
+void files_check(void)
+{
+    static unsigned char bytes[MAX_SIZE];
+    (void)answered("file_wait", synced_mem_file_wait(files.written), OK_ONLY);
+    const ssize_t size = pread(fileno(files.out), bytes, sizeof bytes, 0);
+    for (size_t i = 0; i < MAX_SIZE; i++)
+        if (files.known[i] && (size < 0 || i >= (size_t)size || bytes[i] != files.expected[i]))
+            fail("byte %zu of the file is not what was written", i);
+}
+
+void files_end(void)
+{
+    files_check();
+    (void)answered("file_release", synced_mem_file_release(files.read), OK_ONLY);
+    (void)answered("file_release", synced_mem_file_release(files.written), OK_ONLY);
+    (void)fclose(files.in);
+    (void)fclose(files.out);
+}
+
+/* ---- Contents in a file ---- */
+
+static bool has_user_memory(const struct object *owner)
+{
+    return owner->copy[CPU].origin >= BORROWED || owner->copy[GPU].origin >= BORROWED;
+}
+
+static bool use_file(const struct op *op, struct object *object)
+{
+    const struct object *const root = object->root ? object->root : object;
+    const size_t offset = op->a % (FILE_BYTES - object->size + 1);
+    const bool refused = root->placement != SYNCED_MEM_PLACEMENT_SEPARATE || has_user_memory(object->owner);
+    code_line("(void)synced_mem_use_file(mem[%d], file, %zu);", op->object, offset);
+    call_begins(NULL, op->code, HOST);
+    const bool ok = answered("use_file", synced_mem_use_file(object->mem, files.read, offset),
+                             refused ? 1u << SYNCED_MEM_ERR_INVALID_STATE : OK_ONLY);
+    call_ends(0, 0);
+    if (ok)
+        ref_uses_file(object, files.bytes + offset);
+    check_facts(object);
+    return true;
+}
+
+/* ---- Writes ---- */
+
+static size_t bytes_from_device(const struct object *object)
+{
+    size_t bytes = 0;
+    for
+        EACH_PART(part, object)
+        {
+            bytes += part->head == SYNCED_MEM_AT_GPU ? part_size(part) : 0;
+        }
+    return bytes;
+}
+
+static unsigned write_allowed(const struct object *object, int stream)
+{
+    if (object->size == 0)
+        return OK_ONLY;
+    if (is_shared(object) || !ref_has_all_contents(object))
+        return 1u << SYNCED_MEM_ERR_INVALID_STATE |
+               (stream == NO_STREAM || device_of_stream(stream) == get_device_of(object)
+                    ? 0
+                    : 1u << SYNCED_MEM_ERR_INVALID_DEVICE);
+    const bool elsewhere = stream != NO_STREAM && ref_any_at(object, SYNCED_MEM_AT_GPU) &&
+                           device_of_stream(stream) != get_device_of(object);
+    return elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
+}
+
+/* Notes what the file gets. */
+static void note_written(const struct object *object, size_t offset)
+{
+    memcpy(files.expected + offset, ref_bytes(object), object->size);
+    for
+        EACH_PART(part, object)
+        {
+            memset(files.known + offset + (part->begin - object->offset), part->defined, part_size(part));
+        }
+}
+
+static bool write_file(const struct op *op, struct object *object)
+{
+    const int stream = op->b & 1 ? NO_STREAM : resolve(object, op->stream);
+    const size_t offset = op->a % (MAX_SIZE - object->size + 1) % 1000;
+    if (stream < 0)
+        return false;
+    const synced_mem_stream handle = stream == NO_STREAM ? SYNCED_MEM_NO_STREAM : world.streams[stream];
+    const unsigned allowed = write_allowed(object, stream);
+    const size_t moved = bytes_from_device(object);
+    code_line("(void)synced_mem_async_write_file(mem[%d], file, %zu, stream[%d]);", op->object, offset, stream);
+    call_begins(NULL, op->code, stream);
+    const bool ok =
+        answered("async_write_file", synced_mem_async_write_file(object->mem, files.written, offset, handle), allowed);
+    call_moved(ref_most_transfers(object), 0, ok ? moved : 0);
+    if (ok && object->size > 0) {
+        note_written(object, offset);
+        ref_written_to_file(object);
+    } else if (!ok) {
+        call_failed(object, device_for(object));
+    }
+    check_facts(object);
+    if (op->b % 16 < 3)
+        files_check();
+    return true;
+}
+
+bool play_file(const struct op *op)
+{
+    struct object *const object = &world.objects[op->object];
+    if ((op->code != OP_USE_FILE && op->code != OP_WRITE_FILE) || !object->mem)
+        return false;
+    return op->code == OP_USE_FILE ? use_file(op, object) : write_file(op, object);
+}
