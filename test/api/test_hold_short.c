@@ -195,35 +195,6 @@ START_TEST(pageable_memory_is_pulled_in_parts)
 }
 END_TEST
 
-/* ---- Traces ---- */
-
-START_TEST(a_trace_has_holds_and_evictions)
-{
-    synced_mem *mems[MANY];
-    char path[] = "/tmp/synced_mem_hold_XXXXXX";
-    static char text[1 << 20];
-    const int fd = mkstemp(path);
-    ck_assert_int_ge(fd, 0);
-    OK(synced_mem_trace_start(path));
-    make_many(mems, 2, 0);
-    set_budget(HOLD_BYTES);
-    for (unsigned i = 0; i < 4; i++) {
-        OK(hold_one(mems[i % 2], i < 2 ? SYNCED_MEM_READ : SYNCED_MEM_MUTABLE, NULL));
-        OK(unhold_one(mems[i % 2]));
-    }
-    OK(synced_mem_trace_stop());
-    FILE *const file = fdopen(fd, "r");
-    text[fread(text, 1, sizeof text - 1, file)] = '\0';
-    (void)fclose(file);
-    (void)remove(path);
-    ck_assert_ptr_nonnull(strstr(text, "\"name\":\"hold many#1\",\"cat\":\"hold\""));
-    ck_assert_ptr_nonnull(strstr(text, "\"number\":2,\"bytes\":1048576,\"mode\":\"write\""));
-    ck_assert_ptr_nonnull(strstr(text, "\"cat\":\"eviction\",\"ph\":\"X\""));
-    ck_assert_ptr_nonnull(strstr(text, "\"reason\":\"clean\""));
-    release_all(mems, 2);
-}
-END_TEST
-
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold_short");
@@ -231,8 +202,7 @@ Suite *suite(void)
     add_gpu_loop_test(devices_of, a_small_device_is_a_budget, 0, 4);
     add_gpu_tests(devices_of, a_set_larger_than_the_device, others_evict_before_the_handler, no_host_memory_to_pull);
     TCase *const others = add_case(made, "others");
-    add_gpu_tests(others, objects_in_files_are_clean, a_capture_holds_only_what_is_there,
-                  a_trace_has_holds_and_evictions);
+    add_gpu_tests(others, objects_in_files_are_clean, a_capture_holds_only_what_is_there);
     add_gpu_loop_test(others, pageable_memory_is_pulled_in_parts, 0, 3);
     return made;
 }
