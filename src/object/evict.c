@@ -75,10 +75,7 @@ static synced_mem_status evict_object(struct departure *departure)
     if (sm_check_usable(mem) != SYNCED_MEM_OK || !try_lock(mem))
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_begin(&transaction, mem);
-    if (status != SYNCED_MEM_OK) {
-        sm_unlock_root(mem);
-        return status;
-    }
+    assert(status == SYNCED_MEM_OK); /* the object has one record */
     do
         status = take_copy(departure, &transaction.waits);
     while (sm_wait_again(&transaction, &status));

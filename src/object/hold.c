@@ -39,7 +39,7 @@ static synced_mem_status check_named_once(struct synced_mem *const *mems, size_t
 {
     if (do_objects_ascend(mems, count))
         return SYNCED_MEM_OK;
-    struct synced_mem **const sorted = malloc(count * sizeof *sorted);
+    struct synced_mem **const sorted = calloc(count, sizeof *sorted);
     if (!sorted)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu objects", count);
     for (size_t i = 0; i < count; i++)

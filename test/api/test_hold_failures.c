@@ -23,9 +23,11 @@ static synced_mem_status hold_clean(void)
     return synced_mem_hold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, it.stream);
 }
 
+/* In the other order. */
 static synced_mem_status hold_to_overwrite(void)
 {
-    return synced_mem_hold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_OVERWRITE, it.other);
+    synced_mem *const set[] = {it.mems[3], it.mems[2]};
+    return synced_mem_hold(set, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_OVERWRITE, it.other);
 }
 
 static synced_mem_status hold_on_library_stream(void)

@@ -153,6 +153,48 @@ START_TEST(objects_in_files_are_clean)
 }
 END_TEST
 
+/* ---- Callbacks ---- */
+
+static synced_mem *inner;
+static unsigned inner_calls;
+
+/* Pushes another evictable object, inside a push. */
+static void *alloc_and_push(size_t size, size_t alignment, int device, synced_mem_stream on, void *unused)
+{
+    (void)alignment, (void)on, (void)unused;
+    inner_calls++;
+    OK(synced_mem_async_gpu_push(inner, SYNCED_MEM_STREAM_LIBRARY));
+    return gpu_alloc(device, size);
+}
+
+static void free_again(void *data, size_t size, size_t alignment, int device, synced_mem_stream on, void *unused)
+{
+    (void)size, (void)alignment, (void)device, (void)on, (void)unused;
+    gpu_free(data);
+}
+
+START_TEST(a_push_inside_a_push)
+{
+    const synced_mem_allocator allocator = {
+        .struct_size = sizeof allocator, .alloc = alloc_and_push, .free = free_again};
+    synced_mem_options options = default_options();
+    synced_mem *mems[2];
+    options.device = 0;
+    options.gpu_allocator = &allocator;
+    OK(synced_mem_create(&mems[0], HOLD_BYTES, &options));
+    host_fill(given(synced_mem_overwrite_cpu_data(mems[0])), HOLD_BYTES, 1);
+    make_many(&mems[1], 1, 2);
+    make_many(&inner, 1, 3);
+    set_budget(2 * HOLD_BYTES);
+    OK(synced_mem_async_gpu_push_n(mems, 2, NULL));
+    ck_assert_uint_eq(inner_calls, 1);
+    ck_assert(is_on_device(mems[0]) && is_on_device(mems[1]) && is_on_device(inner));
+    set_budget(HOLD_BYTES);
+    ck_assert_uint_eq(stats_now().gpu_bytes, HOLD_BYTES);
+    RELEASE_EACH(mems[0], mems[1], inner);
+}
+END_TEST
+
 /* ---- Captures ---- */
 
 START_TEST(a_capture_holds_only_what_is_there)
@@ -202,7 +244,7 @@ Suite *suite(void)
     add_gpu_loop_test(devices_of, a_small_device_is_a_budget, 0, 4);
     add_gpu_tests(devices_of, a_set_larger_than_the_device, others_evict_before_the_handler, no_host_memory_to_pull);
     TCase *const others = add_case(made, "others");
-    add_gpu_tests(others, objects_in_files_are_clean, a_capture_holds_only_what_is_there);
+    add_gpu_tests(others, objects_in_files_are_clean, a_push_inside_a_push, a_capture_holds_only_what_is_there);
     add_gpu_loop_test(others, pageable_memory_is_pulled_in_parts, 0, 3);
     return made;
 }
