@@ -41,6 +41,25 @@ START_TEST(a_small_device_is_a_budget)
 }
 END_TEST
 
+START_TEST(without_memory_pools)
+{
+    synced_mem *mems[MANY];
+    emu_set_pools_supported(0, false);
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    make_many(mems, MANY, 0);
+    if (_i == 0)
+        emu_set_device_memory(0, 3 * HOLD_BYTES);
+    else
+        set_budget(3 * HOLD_BYTES);
+    for (unsigned round = 0; round < 2; round++)
+        use_each(mems, MANY, round, stream);
+    ck_assert_uint_le(stats_now().gpu_bytes + stats_now().gpu_spare_bytes, 3 * HOLD_BYTES);
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    release_all(mems, MANY);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 /* Nothing is evicted, and each of the set that came before the refusal is still there. */
 START_TEST(a_set_larger_than_the_device)
 {
@@ -242,6 +261,7 @@ Suite *suite(void)
     Suite *const made = suite_create("hold_short");
     TCase *const devices_of = add_case(made, "small devices");
     add_gpu_loop_test(devices_of, a_small_device_is_a_budget, 0, 4);
+    add_gpu_loop_test(devices_of, without_memory_pools, 0, 2);
     add_gpu_tests(devices_of, a_set_larger_than_the_device, others_evict_before_the_handler, no_host_memory_to_pull);
     TCase *const others = add_case(made, "others");
     add_gpu_tests(others, objects_in_files_are_clean, a_push_inside_a_push, a_capture_holds_only_what_is_there);
