@@ -29,8 +29,8 @@ extern "C" {
  */
 
 /** Holds objects on their device, and brings them there: they get memory and, but for an overwrite, their contents, in
- * the stream's order. So a hold ahead on a stream for copies is a prefetch. The memory of all of them is claimed before any
- * object is evicted. No hold waits for the end of another one. Holds count; each ends by one synced_mem_unhold().
+ * the stream's order. So a hold ahead on a stream for copies is a prefetch. The memory of all of them is claimed before
+ * any object is evicted. No hold waits for the end of another one. Holds count; each ends by one synced_mem_unhold().
  * @param side  SYNCED_MEM_SIDE_GPU
  * @param mode  what the accesses will be at most, so that nothing is moved for an overwrite
  * @param stream  also SYNCED_MEM_STREAM_LIBRARY
@@ -49,8 +49,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_unhold(synced_mem *const *mems, size
 #define SYNCED_MEM_NO_BUDGET UINT64_MAX /**< as much as the device has */
 
 /** Sets the most memory that the library has on the device, in bytes: of all objects, and of released memory that it
- * keeps for reuse. If it has more, it gives up what it keeps and evicts objects now, and others when they are unheld. The
- * shutdown removes budgets.
+ * keeps for reuse. If it has more, it gives up what it keeps and evicts objects now, and others when they are unheld.
+ * The shutdown removes budgets.
  * @param bytes  SYNCED_MEM_NO_BUDGET: no limit, as at first
  * @param over  gets by how much the library still exceeds the budget; or NULL
  * Errors: GPU errors. @since 0.2 */

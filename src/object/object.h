@@ -45,7 +45,7 @@ struct sm_extras {
     unsigned char requested_placement;               /* synced_mem_placement_kind */
     atomic_uchar placement; /* the same until it is decided, then the one in effect; written with the lock held */
     bool placed;            /* the placement is decided; guarded by the lock */
-    bool is_evictable; /* constant; these are the extras of a struct sm_evictable (evictable.h) */
+    bool is_evictable;      /* constant; these are the extras of a struct sm_evictable (evictable.h) */
     char name[48];
 };
 
