@@ -53,7 +53,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_unhold(synced_mem *const *mems, size
  * The shutdown removes budgets.
  * @param bytes  SYNCED_MEM_NO_BUDGET: no limit, as at first
  * @param over  gets by how much the library still exceeds the budget; or NULL
- * Errors: GPU errors. @since 0.2 */
+ * Blocking: until work on released memory has ended, if the library still has more. Errors: GPU errors. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_set_budget(int device, uint64_t bytes, uint64_t *over);
 
 #ifdef __cplusplus

@@ -55,9 +55,9 @@ static synced_mem_status set_budget(int device, uint64_t bytes, uint64_t *over)
         return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d is not valid", device);
     SM_TRY(sm_device_resolve(device, &found));
     sm_budget_set(found, bytes, false);
-    sm_evict_excess(found);
+    const uint64_t excess = sm_evict_excess(found, true);
     if (over)
-        *over = sm_budget_excess(found);
+        *over = excess;
     return SYNCED_MEM_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "base/process.h"
 #include "base/refusal.h"
 #include "base/stats.h"
+#include "copy/retired.h"
 #include "object/exports.h"
 #include "object/fetch.h"
 #include "object/span.h"
@@ -162,13 +163,29 @@ bool sm_evict_bytes(int device, uint64_t bytes)
     return any;
 }
 
-void sm_evict_excess(int device)
+static uint64_t evict_while_possible(int device)
 {
     if (sm_budget_excess(device) > 0)
         (void)sm_copy_free_cached(device);
     uint64_t excess = sm_budget_excess(device);
     while (excess > 0 && sm_evict_bytes(device, excess))
         excess = sm_budget_excess(device);
+    return excess;
+}
+
+/* Retired memory counts until it is freed. Its end, or that of another thread's eviction, may let a victim go that was
+ * stuck. */
+uint64_t sm_evict_excess(int device, bool waits)
+{
+    uint64_t excess = evict_while_possible(device);
+    if (excess == 0 || !waits)
+        return excess;
+    const struct sm_detail first = sm_detail_get();
+    (void)sm_retired_reap(true);
+    sm_detail_set(&first);
+    while (sm_budget_wait(device, false))
+        continue;
+    return evict_while_possible(device);
 }
 
 void sm_evictable_refresh(struct synced_mem *mem)

@@ -21,8 +21,9 @@ void sm_evict_keep(struct sm_member *stuck);
  * thread's error detail. */
 bool sm_evict_bytes(int device, uint64_t bytes);
 
-/* Evicts until the library has no more than the device's budget, as far as it can. */
-void sm_evict_excess(int device);
+/* Evicts until the library has no more than the device's budget, as far as it can. waits: also waits for work on
+ * retired memory. Returns by how many bytes the library still exceeds the budget. */
+uint64_t sm_evict_excess(int device, bool waits);
 
 /* Notes the device memory of an evictable object after a call that may have changed it. Without effect on others. No
  * lock may be held. */

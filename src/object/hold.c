@@ -407,7 +407,7 @@ static void keep_to_budget(const struct synced_mem *mem)
 {
     const int device = sm_device(mem);
     if (sm_budget_on() && device >= 0 && !sm_budget_is_implicit(device))
-        sm_evict_excess(device);
+        (void)sm_evict_excess(device, false);
 }
 
 synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
