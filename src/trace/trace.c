@@ -345,5 +345,10 @@ void sm_trace_write_eviction(uint64_t since, const struct sm_subject *subject, s
     event.begin = since;
     event.bytes = bytes;
     event.direction = dirty ? SM_D2H : SM_H2D;
-    record_event_of(subject, &event);
+    sm_lock(&trace.lock);
+    struct sm_traced *const traced = identify(subject, &event.who);
+    if (traced && !dirty)
+        sm_traced_evicted(traced);
+    append_event(&event);
+    sm_unlock(&trace.lock);
 }

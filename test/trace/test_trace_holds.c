@@ -27,9 +27,27 @@ START_TEST(holds_and_evictions)
 }
 END_TEST
 
+/* Objects that come and go are among those of most turns, though nothing is moved back. */
+START_TEST(evictions_are_turns)
+{
+    synced_mem *mems[2];
+    start();
+    make_many(mems, 2, 0);
+    set_budget(HOLD_BYTES);
+    for (unsigned i = 0; i < 6; i++) {
+        OK(hold_one(mems[i % 2], SYNCED_MEM_READ, NULL));
+        OK(unhold_one(mems[i % 2]));
+    }
+    stop();
+    HAS("\"rank\":1,\"object\":\"many#1\",\"turns\":5,\"h2d_transfers\":3");
+    HAS("\"rank\":2,\"object\":\"many#2\",\"turns\":4,\"h2d_transfers\":3");
+    release_all(mems, 2);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("trace_holds");
-    add_gpu_tests(add_case(made, "holds"), holds_and_evictions);
+    add_gpu_tests(add_case(made, "holds"), holds_and_evictions, evictions_are_turns);
     return made;
 }
