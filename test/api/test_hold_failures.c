@@ -2,6 +2,7 @@
  * Checks holds and evictions while something fails: each call of the runtime, each allocation. A call that fails has held
  * nothing and lost nothing, and the same call then succeeds.
  */
+#include "break_device.h"
 #include "failing_calloc.h"
 #include "failing_calls.h"
 #include "hold_kit.h"
@@ -171,6 +172,24 @@ START_TEST(an_unhold_never_fails_halfway)
 }
 END_TEST
 
+/* What the host has is not lost, and what only the device had is. Holds of a lost device end all the same. */
+START_TEST(a_lost_device)
+{
+    open_streams();
+    begin(false);
+    OK(hold_one(it.mems[0], SYNCED_MEM_READ, it.stream));
+    break_device();
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, hold_clean());
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_unhold(it.mems + 2, 2));
+    OK(unhold_one(it.mems[0]));
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(it.mems[1]));
+    ck_assert(host_is(given(synced_mem_cpu_data(it.mems[0])), BYTES, 0));
+    ck_assert(host_is(given(synced_mem_cpu_data(it.mems[2])), BYTES, 2));
+    release_all(it.mems, COUNT);
+    end_without_device();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold_failures");
@@ -180,5 +199,6 @@ Suite *suite(void)
     add_divided_test(failures, each_call_is_refused_memory, 0, 2 * ACTS);
     add_divided_test(failures, each_allocation_fails, 0, 2 * ACTS);
     add_gpu_tests(failures, an_unhold_never_fails_halfway);
+    add_gpu_tests(add_case_without_end(made, "lost"), a_lost_device);
     return made;
 }
