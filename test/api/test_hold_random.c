@@ -258,7 +258,7 @@ START_TEST(like_the_reference)
     for (unsigned step = 0; step < STEPS; step++)
         play_step();
     for (unsigned i = 0; i < OBJECTS; i++) {
-        while (objects[i].holds-- > 0)
+        for (; objects[i].holds > 0; objects[i].holds--)
             OK(unhold_one(objects[i].mem));
         ck_assert(host_is(given(synced_mem_cpu_data(objects[i].mem)), sizes_of[i], objects[i].pattern));
         OK(synced_mem_release(objects[i].mem));
