@@ -297,12 +297,27 @@ static bool read_transfers(struct transfers *transfers)
     return true;
 }
 
+static bool read_evictions(struct evictions *evictions)
+{
+    synced_mem_stats stats = {.struct_size = sizeof stats};
+    if (synced_mem_get_stats(&stats) != SYNCED_MEM_OK)
+        return fail_library("statistics");
+    *evictions = (struct evictions){
+        .hits = stats.hold_hits,
+        .misses = stats.hold_misses,
+        .clean = stats.clean_evictions,
+        .dirty = stats.dirty_evictions,
+        .bytes = stats.evicted_bytes,
+    };
+    return true;
+}
+
 static bool make_model(struct run *run)
 {
     const struct settings *const s = run->settings;
     struct rng rng = rng_make(s->seed, RNG_WEIGHTS);
     const struct model_shape shape = settings_shape(s, run->text->vocabulary);
-    if (!model_make(&run->model, run->backend, &shape, reduce_gpu_allocator(run->ranks, run->backend), &rng))
+    if (!model_make(&run->model, run->backend, &shape, reduce_gpu_allocator(run->ranks, run->backend), s->budget, &rng))
         return false;
     if (run->from && !checkpoint_apply(run->from, &run->model)) {
         model_free(&run->model);
@@ -352,7 +367,7 @@ static bool measure(struct run *run)
     close_reductions(run);
     if (run->ranks->rank > 0)
         return true;
-    if (!do_test(run) || !do_sample(run) || !read_transfers(&after))
+    if (!do_test(run) || !do_sample(run) || !read_transfers(&after) || !read_evictions(&run->result->evictions))
         return false;
     run->result->measured = (struct transfers){
         .h2d = after.h2d - before.h2d,
