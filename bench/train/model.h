@@ -60,8 +60,8 @@ struct model {
 
 /* Makes a network with random weights, written on the host. gradients: the allocator of their device copy; NULL: the
  * library's. budget: the most device memory in bytes, for a backend on a GPU and one rank: parameters and activations
- * are then evicted while no layer uses them; or SYNCED_MEM_NO_BUDGET. The model must stay where it is until it is freed.
- * After a failure there is nothing to free. */
+ * are then evicted while no layer uses them; or SYNCED_MEM_NO_BUDGET. The model must stay where it is until it is
+ * freed. After a failure there is nothing to free. */
 bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape,
                 const synced_mem_allocator *gradients, uint64_t budget, struct rng *rng);
 void model_free(struct model *model);

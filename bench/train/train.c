@@ -38,6 +38,7 @@ struct run {
     struct reduce reduce;
     struct buckets buckets;
     struct model model;
+    struct checkpoint_writing *saved;
     struct result *result;
     struct progress progress;
 };
@@ -98,7 +99,7 @@ static int last_step(const struct run *run)
     return run->settings->stop > 0 ? run->settings->stop : run->settings->steps;
 }
 
-/* Writes a checkpoint after a step, if one is due. All ranks have the same parameters, and rank 0 writes them. batches:
+/* Begins a checkpoint after a step, if one is due. All ranks have the same parameters, and rank 0 writes them. batches:
  * the random numbers before those of the next batch. */
 static bool save(struct run *run, int steps, const struct rng *batches)
 {
@@ -109,7 +110,7 @@ static bool save(struct run *run, int steps, const struct rng *batches)
     for (int i = 0; i < run->model.count; ++i)
         count_down(run, (size_t)run->model.parameters[i].count * BLOB_ELEMENT);
     const struct checkpoint checkpoint = {.seed = s->seed, .batches = batches->state, .step = steps};
-    return checkpoint_write(&checkpoint, s->save, &run->model, run->text);
+    return checkpoint_begin_write(&checkpoint, s->save, &run->model, run->text, &run->saved);
 }
 
 /* A sum of the loss that has ended and was not read yet. */
@@ -175,9 +176,12 @@ static bool do_training(struct run *run)
     const struct progress_steps steps = {
         .first = first_step(run), .last = last_step(run), .all = s->steps, .batch = s->batch};
     run->progress = progress_start(&steps, s->quiet || run->ranks->rank > 0);
-    const bool done =
+    bool done =
         batches_make(batches, run->backend->device, &run->rows, run->text->context) && train_steps(run, batches);
     progress_end(&run->progress);
+    /* The caller ends a failed run of several ranks, and waits for nothing. */
+    if (done || run->ranks->count == 1)
+        done = checkpoint_end_write(&run->saved) && done;
     batches_free(batches);
     return done;
 }
