@@ -20,7 +20,7 @@ static synced_mem_status hold(const struct uses *uses, synced_mem_mode mode, syn
 
 static void unhold(const struct uses *uses, synced_mem_mode mode)
 {
-    (void)synced_mem_unhold(uses->objects[mode], count_objects(uses->objects[mode]));
+    (void)synced_mem_unhold(uses->objects[mode], count_objects(uses->objects[mode]), SYNCED_MEM_SIDE_GPU);
 }
 
 /* Holds the objects whose contents the stage needs. On failure none is held. */

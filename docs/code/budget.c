@@ -41,7 +41,7 @@ static void run_layers(synced_mem *const *layers)
             CHECK(synced_mem_hold(&layers[i + 1], 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY) ==
                   SYNCED_MEM_OK);
         launch_layer(synced_mem_gpu_data_on(layers[i], compute));
-        CHECK(synced_mem_unhold(&layers[i], 1) == SYNCED_MEM_OK);
+        CHECK(synced_mem_unhold(&layers[i], 1, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
     }
 }
 /* [end] */

@@ -92,6 +92,9 @@ typedef struct synced_mem_stats {
     uint64_t clean_evictions;    /**< of device copies whose contents were elsewhere too */
     uint64_t dirty_evictions;    /**< of those that were pulled first */
     uint64_t evicted_bytes;      /**< of both */
+    uint64_t host_evictions;     /**< of host copies whose contents were elsewhere too */
+    uint64_t spills;             /**< of those that went to the scratch file first */
+    uint64_t host_evicted_bytes; /**< of both */
 } synced_mem_stats;
 
 /** Fills stats, number by number while other threads go on. @since 0.1 */

@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/status.h"
+#include "copy/scratch.h"
 #include "copy/device_cache.h"
 #include "copy/file_job.h"
 #include "copy/retired.h"
@@ -292,9 +293,10 @@ static synced_mem_status end_evictable(struct synced_mem *mem)
     struct sm_evictable *const evictable = sm_evictable_of(mem);
     if (!evictable || mem->generation != sm_process_generation())
         return SYNCED_MEM_OK;
-    if (sm_is_held(evictable))
+    if (sm_is_held(evictable, SM_GPU) || sm_is_held(evictable, SM_CPU))
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is held: unhold it before its last release");
     sm_member_end(&evictable->member);
+    sm_member_end(&evictable->host);
     return SYNCED_MEM_OK;
 }
 
@@ -389,6 +391,8 @@ static synced_mem_status shut_down_library(void)
         sm_gpu_forget_peaks();
     if (status == SYNCED_MEM_OK)
         sm_budget_reset();
+    if (status == SYNCED_MEM_OK)
+        (void)sm_scratch_set(NULL);
     if (status == SYNCED_MEM_OK)
         sm_allocator_shutdown();
     sm_copy_trim();

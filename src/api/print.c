@@ -83,6 +83,9 @@ static void print_holds(FILE *file)
     print_number(file, "evictions, clean", sm_count_of(SM_COUNT_clean_evictions));
     print_number(file, "evictions, pulled first", sm_count_of(SM_COUNT_dirty_evictions));
     print_size(file, "evicted", sm_count_of(SM_COUNT_evicted_bytes));
+    print_number(file, "evictions of host copies, clean", sm_count_of(SM_COUNT_host_evictions));
+    print_number(file, "evictions of host copies, spilled first", sm_count_of(SM_COUNT_spills));
+    print_size(file, "evicted host copies", sm_count_of(SM_COUNT_host_evicted_bytes));
 }
 
 static void print_memory(FILE *file)

@@ -49,7 +49,10 @@
     X(hold_nanoseconds)                                                                                                \
     X(clean_evictions)                                                                                                 \
     X(dirty_evictions)                                                                                                 \
-    X(evicted_bytes)
+    X(evicted_bytes)                                                                                                   \
+    X(host_evictions)                                                                                                  \
+    X(spills)                                                                                                          \
+    X(host_evicted_bytes)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

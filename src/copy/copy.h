@@ -137,8 +137,9 @@ void sm_copy_struct_give(struct sm_copy *copy);
  * contents are zeros. The caller owns *out; on failure it is unchanged. ERR_OUT_OF_HOST_MEMORY: there is too little. */
 synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out);
 
-/* Returns the bytes of the device memory that an object of this size gets. */
+/* Returns the bytes of the device memory that an object of this size gets, and the most of its host memory. */
 size_t sm_copy_device_bytes(size_t size, size_t alignment);
+size_t sm_copy_host_bytes(size_t size, size_t alignment);
 
 /* Obtains device memory of the library's own, usable in the stream's order. Waits for no work. The caller owns *out; on
  * failure it is unchanged. ERR_OUT_OF_DEVICE_MEMORY: there is too little. */

@@ -1,4 +1,5 @@
 /* The disposal of a retired copy's memory, by its source. */
+#include "memory/accounting.h"
 #include "memory/allocator.h"
 #include "base/caller.h"
 #include "base/hands.h"
@@ -170,6 +171,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_f
         *status = sm_free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
+        sm_pinned_freed(copy->bytes);
         sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->block);
         break;
     case SYNCED_MEM_SOURCE_MAPPED:

@@ -47,6 +47,7 @@ struct sm_file_job {
     struct sm_trace_who who; /* the first object of the job */
     struct sm_file_writing writing;
     struct sm_file_write *writes_of; /* of each part; NULL: the job reads */
+    struct sm_file_end *end;         /* NULL: the failure is the file's */
     /* Constant once it has begun: */
     uint64_t bytes;
     size_t count;
@@ -177,12 +178,21 @@ static void end_read_to_device(struct sm_file_job *job)
     sm_fence_close(job->fence, get_job_status(job) == SYNCED_MEM_OK ? SM_FENCE_DONE : SM_FENCE_LOST, stray);
 }
 
-/* Ends a write, whose failure is the file's: the object is as before. */
+/* Ends a write, whose failure is the file's, or that of the caller who waits: the object is as before. */
 static void end_write(struct sm_file_job *job)
 {
     const struct sm_outcome outcome = {.status = job->status, .detail = job->why};
-    sm_file_end_writes(job->file, &job->writing, job->writes_of, job->count, &outcome);
+    const struct sm_outcome none = {.status = SYNCED_MEM_OK};
+    struct sm_file_end *const end = job->end;
+    sm_file_end_writes(job->file, &job->writing, job->writes_of, job->count, end ? &none : &outcome);
     sm_fence_close(job->fence, SM_FENCE_DONE, false);
+    if (!end)
+        return;
+    end->outcome = outcome;
+    sm_mutex_lock(&end->lock); /* the caller may give up the struct as soon as it is over */
+    end->is_over = true;
+    sm_events_add(&end->ended);
+    sm_mutex_unlock(&end->lock);
 }
 
 /* The last worker calls it. */
@@ -504,11 +514,25 @@ void sm_file_writes_begin(struct sm_file_writes *writes)
     sm_inflight_unreserve_many(writes->reserved);
     writes->reserved = NULL;
     writes->job = NULL;
+    job->end = writes->end;
     job->writing.fence = job->fence;
     wait_if_full(job);
     while (!sm_file_enter_writes(job->file, &job->writing, job->writes_of, job->count, &job->waits))
         wait_if_full(job);
     begin_job(job);
+}
+
+synced_mem_status sm_file_job_wait(struct sm_file_end *end)
+{
+    for (bool over = false; !over;) {
+        const unsigned seen = sm_events_seen(&end->ended);
+        sm_mutex_lock(&end->lock);
+        over = end->is_over;
+        sm_mutex_unlock(&end->lock);
+        if (!over)
+            sm_events_wait(&end->ended, seen);
+    }
+    return sm_outcome_end(&end->outcome);
 }
 
 void sm_file_jobs_shutdown(void)

@@ -1,4 +1,4 @@
-/* Counts the device memory that the library holds. */
+/* Counts the memory that the library holds. */
 #include "memory/accounting.h"
 
 #include "base/shard.h"
@@ -18,6 +18,7 @@ static struct held {
 /* In use on each device, in shards, so that threads seldom contend. */
 static struct in_use {
     alignas(SM_CACHE_LINE) _Atomic uint64_t of[SM_MAX_DEVICES];
+    _Atomic uint64_t pinned;
 } in_use[SM_SHARDS];
 
 /* Returns whether the device has a pool. The answer stays the same while the library has memory of the device. */
@@ -57,6 +58,24 @@ uint64_t sm_gpu_in_use(int device)
     uint64_t sum = 0;
     for (int i = 0; i < SM_SHARDS; i++)
         sum += atomic_load_explicit(&in_use[i].of[device], memory_order_relaxed);
+    return sum <= INT64_MAX ? sum : 0;
+}
+
+void sm_pinned_obtained(size_t bytes)
+{
+    atomic_fetch_add_explicit(&in_use[sm_shard()].pinned, bytes, memory_order_relaxed);
+}
+
+void sm_pinned_freed(size_t bytes)
+{
+    atomic_fetch_sub_explicit(&in_use[sm_shard()].pinned, bytes, memory_order_relaxed);
+}
+
+uint64_t sm_host_in_use(void)
+{
+    uint64_t sum = sm_count_of(SM_COUNT_pageable_bytes);
+    for (int i = 0; i < SM_SHARDS; i++)
+        sum += atomic_load_explicit(&in_use[i].pinned, memory_order_relaxed);
     return sum <= INT64_MAX ? sum : 0;
 }
 

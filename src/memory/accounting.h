@@ -1,4 +1,4 @@
-/* Accounting: the device memory that the library holds, by device. */
+/* Accounting: the memory that the library holds, on each device and on the host. */
 #ifndef SM_ACCOUNTING_H
 #define SM_ACCOUNTING_H
 
@@ -11,6 +11,12 @@ void sm_gpu_freed(int device, size_t bytes);
 /* Returns the bytes that objects and retired copies have on the device, and those in the device cache. */
 uint64_t sm_gpu_in_use(int device);
 uint64_t sm_gpu_cached(int device);
+
+/* Count page-locked memory of host copies. Pageable memory is counted with the other numbers (base/stats.h). */
+void sm_pinned_obtained(size_t bytes);
+void sm_pinned_freed(size_t bytes);
+/* Returns the bytes that host copies have, retired ones too. */
+uint64_t sm_host_in_use(void);
 
 /* Publishes how many bytes the device cache has. One caller at a time, which holds the cache's lock. */
 void sm_gpu_set_cached(int device, uint64_t bytes);

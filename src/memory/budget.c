@@ -8,6 +8,7 @@
 #include <assert.h>
 
 atomic_bool sm_budget_flag;
+atomic_bool sm_host_budget_flag;
 
 /* Guarded by the lock. A limit of 0 is none, so that zeros are a device without a budget. */
 static struct budget {
@@ -19,10 +20,11 @@ static struct budget {
     unsigned stuck;
     uint64_t candidates;
     uint64_t candidate_bytes;
-} budgets[SM_MAX_DEVICES];
+} budgets[SM_BUDGETS];
 
 static struct sm_lock guard = SM_LOCK_INITIALIZER;
 static struct sm_events departures; /* victims that have left, or stay */
+static bool has_scratch;
 static uint64_t last_serial;
 
 static _Thread_local struct sm_reservation *in_use; /* the thread's reservation */
@@ -46,6 +48,8 @@ static uint64_t get_limit(const struct budget *budget)
 
 static uint64_t count_used(int device)
 {
+    if (device == SM_BUDGET_HOST)
+        return sm_host_in_use() + budgets[device].claimed;
     return sm_gpu_in_use(device) + sm_gpu_cached(device) + budgets[device].claimed;
 }
 
@@ -64,6 +68,7 @@ static void note_whether_any(void)
     for (int device = 0; device < SM_MAX_DEVICES; device++)
         any = any || budgets[device].limit > 0;
     atomic_store_explicit(&sm_budget_flag, any, memory_order_relaxed);
+    atomic_store_explicit(&sm_host_budget_flag, budgets[SM_BUDGET_HOST].limit > 0, memory_order_relaxed);
 }
 
 void sm_budget_set(int device, uint64_t bytes, bool implicit)
@@ -75,6 +80,14 @@ void sm_budget_set(int device, uint64_t bytes, bool implicit)
         budget->implicit = implicit;
         note_whether_any();
     }
+    sm_unlock(&guard);
+}
+
+void sm_budget_set_scratch(bool is_there)
+{
+    sm_lock(&guard);
+    has_scratch = is_there;
+    budgets[SM_BUDGET_HOST].policy.clean_first = true;
     sm_unlock(&guard);
 }
 
@@ -113,8 +126,9 @@ uint64_t sm_budget_used(int device)
 void sm_budget_reset(void)
 {
     sm_lock(&guard);
-    for (int device = 0; device < SM_MAX_DEVICES; device++)
+    for (int device = 0; device < SM_BUDGETS; device++)
         budgets[device] = (struct budget){.limit = 0};
+    has_scratch = false;
     note_whether_any();
     sm_unlock(&guard);
 }
@@ -123,10 +137,20 @@ void sm_budget_reset(void)
 
 static bool take_of_reservation(int device, uint64_t bytes)
 {
-    if (!in_use || in_use->device != device || in_use->left < bytes)
-        return false;
-    in_use->left -= bytes;
-    return true;
+    struct sm_reservation *each = in_use;
+    while (each && (each->device != device || each->left < bytes))
+        each = each->outer;
+    if (each)
+        each->left -= bytes;
+    return each != NULL;
+}
+
+static synced_mem_status fail_host_claim(uint64_t bytes, uint64_t limit, uint64_t used, bool scratch)
+{
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                   "%llu bytes more would exceed the budget of %llu bytes for host copies, of which %llu are used%s",
+                   (unsigned long long)bytes, (unsigned long long)limit, (unsigned long long)used,
+                   scratch ? "" : "; there is no scratch file, so contents that only the host has stay");
 }
 
 synced_mem_status sm_budget_claim(int device, uint64_t bytes)
@@ -140,9 +164,12 @@ synced_mem_status sm_budget_claim(int device, uint64_t bytes)
     }
     const uint64_t limit = get_limit(budget);
     const uint64_t used = count_used(device);
+    const bool scratch = has_scratch;
     sm_unlock(&guard);
     if (fits)
         return SYNCED_MEM_OK;
+    if (device == SM_BUDGET_HOST)
+        return fail_host_claim(bytes, limit, used, scratch);
     return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
                    "%llu bytes more would exceed the budget of %llu bytes on device %d, of which %llu are used",
                    (unsigned long long)bytes, (unsigned long long)limit, device, (unsigned long long)used);
@@ -165,10 +192,15 @@ void sm_budget_unclaim(int device, uint64_t bytes)
 
 /* ---- Members ---- */
 
+static bool is_unmovable(const struct sm_member *member, bool dirty)
+{
+    return sm_member_is_of_host(member) && dirty && !has_scratch;
+}
+
 static void offer_member(struct sm_member *member, bool dirty)
 {
     struct budget *const budget = &budgets[member->device];
-    if (member->bytes == 0 || member->policy.is_candidate)
+    if (member->bytes == 0 || member->policy.is_candidate || is_unmovable(member, dirty))
         return;
     sm_policy_offer(&budget->policy, &member->policy, dirty);
     budget->candidates++;
@@ -193,7 +225,9 @@ static void withdraw_member(struct sm_member *member)
 /* Takes the candidate that goes first. Its bytes are subtracted from *excess. */
 static struct sm_member *take_victim(int device, uint64_t *excess)
 {
-    struct sm_member *const victim = (struct sm_member *)(void *)sm_policy_take(&budgets[device].policy);
+    const bool is_off = device == SM_BUDGET_HOST && budgets[device].limit == 0; /* host pointers need no hold then */
+    struct sm_member *const victim =
+        is_off ? NULL : (struct sm_member *)(void *)sm_policy_take(&budgets[device].policy);
     if (!victim)
         return NULL;
     uncount_candidate(victim);
@@ -347,7 +381,7 @@ bool sm_reservation_fit(struct sm_reservation *reservation)
     reservation->budget = get_limit(budget);
     if (budget->limit == 0)
         return true;
-    const uint64_t spares = sm_gpu_cached(reservation->device);
+    const uint64_t spares = reservation->device == SM_BUDGET_HOST ? 0 : sm_gpu_cached(reservation->device);
     const uint64_t excess = count_excess(reservation->device, reservation->needed);
     reservation->frees_spares = reservation->needed > 0 && excess > 0 && spares > 0;
     const uint64_t of_members = excess > spares ? excess - spares : 0;

@@ -1,15 +1,17 @@
 /*
- * Budgets: how much device memory the library may have on each device, and which members go when that is too little.
- * This file counts bytes; object/evict.h moves them. The words:
+ * Budgets: how much memory the library may have on each device, and for host copies, and which members go when that is
+ * too little. This file counts bytes; object/evict.h moves them. Where a function takes a device, SM_BUDGET_HOST is the
+ * host. The words:
  *
- *    budget        the most that the library has on a device; its own spares are included
+ *    budget        the most that the library has on a device, its own spares included; or that host copies have
  *    implicit      of a budget: the runtime refused memory when the library had so much. It holds for holds alone.
- *    member        the device copy of an evictable object (evict_policy.h)
- *    resident      of a member: it has device memory
+ *    member        the copy of an evictable object on one side (evict_policy.h)
+ *    resident      of a member: it has memory
  *    held          of a member: it does not go
  *    claim         memory that is about to be obtained. It counts as the library's.
  *    reservation   the claims of one hold, for all its members at once
  *    victim        a member that was chosen to go: it is leaving until that is done, or has failed
+ *    unmovable     of a member of the host: no other place has its bytes, and there is no scratch file for them
  *    stuck         of a victim: it can't go now. It goes on leaving until the hold has tried others.
  *
  * One lock guards all of it, so a hold gets all of its memory or none: two holds never wait for one another's.
@@ -18,23 +20,31 @@
 #define SM_BUDGET_H
 
 #include "base/status.h"
+#include "device/device.h"
 #include "memory/evict_policy.h"
 
 #include <stdatomic.h>
 
 #define SM_NO_BUDGET UINT64_MAX
 
+enum { SM_BUDGET_HOST = SM_MAX_DEVICES, SM_BUDGETS };
+
 /* All zeros: not resident, not held. Guarded by the lock; the atomics may be read without it. */
 struct sm_member {
     struct sm_policy_member policy; /* the first member of the struct */
     struct sm_member *next;         /* in a list of victims */
-    uint64_t bytes;                 /* of its device memory; 0: not resident, as far as is known */
+    uint64_t bytes;                 /* of its memory; 0: not resident, as far as is known */
     uint64_t counted;               /* the serial of the reservation that counted it last */
     atomic_uint holds;
     int device; /* that its memory is on, or its last memory was */
     atomic_bool is_leaving;
     bool is_stuck;
 };
+
+static inline bool sm_member_is_of_host(const struct sm_member *member)
+{
+    return member->device == SM_BUDGET_HOST;
+}
 
 /* All zeros: none. */
 struct sm_reservation {
@@ -52,6 +62,7 @@ struct sm_reservation {
 };
 
 extern atomic_bool sm_budget_flag;
+extern atomic_bool sm_host_budget_flag;
 
 /* Returns whether there is a budget on any device. */
 static inline bool sm_budget_on(void)
@@ -59,7 +70,16 @@ static inline bool sm_budget_on(void)
     return atomic_load_explicit(&sm_budget_flag, memory_order_relaxed);
 }
 
+/* Returns whether there is one for host copies. */
+static inline bool sm_host_budget_on(void)
+{
+    return atomic_load_explicit(&sm_host_budget_flag, memory_order_relaxed);
+}
+
 /* ---- Budgets ---- */
+
+/* Sets whether members of the host whose bytes no other place has can go. They are candidates from their next note. */
+void sm_budget_set_scratch(bool is_there);
 
 /* Sets a device's budget; SM_NO_BUDGET: none. implicit: only for holds, and no effect on a budget that is not. */
 void sm_budget_set(int device, uint64_t bytes, bool implicit);
@@ -81,10 +101,10 @@ void sm_budget_reset(void);
 
 /* ---- Memory that is obtained while there is a budget ---- */
 
-/* Claims memory, of the thread's reservation if it has enough left. ERR_OUT_OF_DEVICE_MEMORY: it would exceed the
- * budget. */
+/* Claims memory, of one of the thread's reservations if it has enough left. ERR_OUT_OF_DEVICE_MEMORY,
+ * ERR_OUT_OF_HOST_MEMORY: it would exceed the budget. */
 synced_mem_status sm_budget_claim(int device, uint64_t bytes);
-/* Ends the claim: the memory was obtained, and is counted; or it was not. */
+/* Ends the claim: the memory was obtained, and is counted; or it was not, or the caller has counted it. */
 void sm_budget_obtained(int device, uint64_t bytes);
 void sm_budget_unclaim(int device, uint64_t bytes);
 
@@ -120,7 +140,7 @@ void sm_reservation_use(struct sm_reservation *reservation);
 /* Gives back the claims that are left. */
 void sm_reservation_end(struct sm_reservation *reservation);
 
-/* Notes the member's device memory; 0 bytes: it has none. If it is not held it is a candidate from now on. */
+/* Notes the member's memory; 0 bytes: it has none. If it is not held it is a candidate from now on. */
 void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool dirty);
 
 /* Chooses victims of so many bytes, or all candidates if these have less. Returns a list. */

@@ -96,10 +96,16 @@ static int64_t get_rank(const struct sm_policy *policy, const struct sm_policy_m
     return member->is_dirty && distance > 0 ? distance / 2 : distance;
 }
 
-static struct sm_policy_member *find_first(struct sm_policy *policy, enum sm_policy_kind kind,
+/* The candidates that a choice is among. */
+struct among {
+    bool clean;
+    bool dirty;
+};
+
+static struct sm_policy_member *find_first(struct sm_policy *policy, enum sm_policy_kind kind, struct among among,
                                            struct sm_policy_member *best)
 {
-    for (int dirty = 0; dirty < 2; dirty++) {
+    for (int dirty = !among.clean; dirty < 1 + among.dirty; dirty++) {
         struct sm_policy_member *const member = (struct sm_policy_member *)(void *)policy->heaps[kind][dirty].least;
         if (member && (!best || get_rank(policy, member) > get_rank(policy, best)))
             best = member;
@@ -107,12 +113,21 @@ static struct sm_policy_member *find_first(struct sm_policy *policy, enum sm_pol
     return best;
 }
 
+static struct sm_policy_member *find_among(struct sm_policy *policy, struct among among)
+{
+    struct sm_policy_member *const new = find_first(policy, SM_POLICY_NEW, among, NULL);
+    if (new)
+        return new;
+    struct sm_policy_member *const expected = find_first(policy, SM_POLICY_EXPECTED, among, NULL);
+    return find_first(policy, SM_POLICY_OVERDUE, among, expected);
+}
+
 struct sm_policy_member *sm_policy_take(struct sm_policy *policy)
 {
     move_overdue(policy);
-    struct sm_policy_member *first = find_first(policy, SM_POLICY_NEW, NULL);
-    if (!first)
-        first = find_first(policy, SM_POLICY_OVERDUE, find_first(policy, SM_POLICY_EXPECTED, NULL));
+    struct sm_policy_member *first = find_among(policy, (struct among){.clean = true, .dirty = !policy->clean_first});
+    if (!first && policy->clean_first)
+        first = find_among(policy, (struct among){.dirty = true});
     if (first)
         sm_policy_withdraw(policy, first);
     return first;

@@ -15,7 +15,7 @@
  *    1. one without an interval, of these the one that was used first
  *    2. else the one with the greatest distance; of an overdue one its age counts, the time since its last use
  *
- * The distance of a dirty candidate counts half. Each kind of candidates is in a heap of its own, since only candidates
+ * The distance of a dirty candidate counts half; with clean_first, it goes only if no other candidate is left. Each kind of candidates is in a heap of its own, since only candidates
  * of different kinds change their order while time goes by. The caller locks, and owns the members' structs.
  */
 #ifndef SM_EVICT_POLICY_H
@@ -42,6 +42,7 @@ struct sm_policy_member {
 /* All zeros: no members. */
 struct sm_policy {
     uint64_t now;
+    bool clean_first;
     struct sm_heap heaps[SM_POLICY_KINDS][2]; /* the second: of dirty candidates */
     struct sm_heap timers;
 };

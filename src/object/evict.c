@@ -5,8 +5,10 @@
 #include "base/refusal.h"
 #include "base/stats.h"
 #include "copy/retired.h"
+#include "object/evict_host.h"
 #include "object/exports.h"
 #include "object/fetch.h"
+#include "object/objects.h"
 #include "object/span.h"
 #include "object/transaction.h"
 
@@ -28,7 +30,7 @@ static bool is_dirty(const struct sm_record *record)
 static bool may_go(const struct synced_mem *mem)
 {
     const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), SM_GPU);
-    return !sm_is_held(sm_evictable_of(mem)) && !sm_is_exported(mem, SM_GPU) &&
+    return !sm_is_held(sm_evictable_of(mem), SM_GPU) && !sm_is_exported(mem, SM_GPU) &&
            copy->source == SYNCED_MEM_SOURCE_DEVICE && !copy->untracked;
 }
 
@@ -83,13 +85,24 @@ static synced_mem_status evict_object(struct departure *departure)
     return sm_leave(&transaction, status);
 }
 
+/* The pull may need host memory, which has a budget of its own. */
+static synced_mem_status evict_with_room(struct departure *departure)
+{
+    synced_mem_status status;
+    do
+        status = evict_object(departure);
+    while (status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY && sm_host_budget_on() &&
+           sm_evict_bytes(SM_BUDGET_HOST, sm_evictable_bytes(departure->mem, SM_CPU)));
+    return status;
+}
+
 /* Returns whether the victim has gone. */
-static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
+static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
 {
     const struct sm_evictable *const evictable = sm_evictable_of_member(victim);
     struct departure departure = {.mem = evictable->mem};
     const uint64_t since = sm_trace_begin();
-    const synced_mem_status status = evict_object(&departure);
+    const synced_mem_status status = evict_with_room(&departure);
     *gone = departure.copy != NULL;
     if (!*gone)
         return status;
@@ -98,20 +111,46 @@ static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream
     sm_count_up(departure.was_dirty ? SM_COUNT_dirty_evictions : SM_COUNT_clean_evictions, 1);
     sm_count_up(SM_COUNT_evicted_bytes, bytes);
     sm_trace_eviction(since, &(struct sm_subject){.object = departure.mem, .name = sm_object_name(departure.mem)},
-                      bytes, departure.was_dirty);
+                      bytes, departure.was_dirty ? SM_EVICTION_PULLED : SM_EVICTION_CLEAN);
+    if (sm_host_budget_on())
+        sm_evictable_refresh(departure.mem); /* the host alone may have the contents now */
     return status;
 }
 
-/* A victim whose copy has gone by another call has left too. */
-static bool has_copy(const struct sm_member *member)
+static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
 {
-    struct sm_evictable *const evictable = sm_evictable_of_member((struct sm_member *)(uintptr_t)member);
-    return sm_copy_of(sm_own_record(evictable->mem), SM_GPU) != NULL;
+    return sm_member_is_of_host(victim) ? sm_evict_host_victim(victim, gone)
+                                        : evict_device_victim(victim, stream, gone);
+}
+
+static struct synced_mem *find_object(struct sm_member *member)
+{
+    return sm_member_is_of_host(member) ? sm_evictable_of_host(member)->mem : sm_evictable_of_member(member)->mem;
+}
+
+static bool is_member_dirty(struct sm_member *member)
+{
+    const struct synced_mem *const mem = find_object(member);
+    return sm_member_is_of_host(member) ? sm_is_host_only_copy(mem) : is_dirty(sm_own_record(mem));
+}
+
+/* A victim whose copy has gone by another call has left too. */
+static bool has_copy(struct sm_member *member)
+{
+    return sm_copy_of(sm_own_record(find_object(member)), sm_member_is_of_host(member) ? SM_CPU : SM_GPU) != NULL;
+}
+
+/* Host memory that a device still reads is not free. So it is waited for, before others have to go. */
+static void wait_for_evicted_on_host(void)
+{
+    if (sm_budget_excess(SM_BUDGET_HOST) > 0)
+        (void)sm_retired_reap(true);
 }
 
 synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck)
 {
     struct sm_outcome first;
+    const bool of_host = victims && sm_member_is_of_host(victims);
     sm_outcome_set(&first, SYNCED_MEM_OK);
     while (victims) {
         struct sm_member *const victim = victims;
@@ -128,6 +167,8 @@ synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, 
             sm_member_left(victim, false, false);
         }
     }
+    if (of_host)
+        wait_for_evicted_on_host();
     return sm_outcome_end(&first);
 }
 
@@ -136,7 +177,7 @@ void sm_evict_keep(struct sm_member *stuck)
     while (stuck) {
         struct sm_member *const member = stuck;
         stuck = member->next;
-        sm_member_left(member, true, is_dirty(sm_own_record(sm_evictable_of_member(member)->mem)));
+        sm_member_left(member, true, is_member_dirty(member));
     }
 }
 
@@ -165,7 +206,7 @@ bool sm_evict_bytes(int device, uint64_t bytes)
 
 static uint64_t evict_while_possible(int device)
 {
-    if (sm_budget_excess(device) > 0)
+    if (sm_budget_excess(device) > 0 && device != SM_BUDGET_HOST)
         (void)sm_copy_free_cached(device);
     uint64_t excess = sm_budget_excess(device);
     while (excess > 0 && sm_evict_bytes(device, excess))
@@ -198,6 +239,28 @@ void sm_evictable_refresh(struct synced_mem *mem)
     }
     const struct sm_record *const record = sm_own_record(mem);
     const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    const struct sm_copy *const host = sm_copy_of(record, SM_CPU);
     sm_member_note(&evictable->member, copy ? copy->device : 0, copy ? copy->bytes : 0, is_dirty(record));
+    if (sm_host_budget_on())
+        sm_member_note(&evictable->host, SM_BUDGET_HOST, host ? host->bytes : 0, sm_is_host_only_copy(mem));
     sm_unlock_object(mem);
+}
+
+static bool is_evictable(const struct synced_mem *mem, void *user)
+{
+    (void)user;
+    return sm_evictable_of(mem) != NULL;
+}
+
+static void refresh_visited(const struct synced_mem *mem, void *user)
+{
+    (void)user;
+    sm_evictable_refresh((struct synced_mem *)(uintptr_t)mem); /* its unlock publishes */
+}
+
+void sm_evictables_refresh(void)
+{
+    struct sm_slab_walk walk = {0};
+    while (sm_objects_next(&walk, is_evictable, refresh_visited, NULL))
+        continue;
 }

@@ -8,11 +8,12 @@ synced_mem_status sm_gate_begin_any(const struct synced_mem *mem, enum sm_side s
     struct sm_sharing *const sharing = sm_sharing_of(mem);
     if (sharing)
         return sm_gate_pass(sharing, side, mode);
-    if (side != SM_GPU || !sm_is_unheld(mem))
+    if (side == SM_SIDES || !sm_is_unheld(mem, side))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                   "the object is evictable, and its device pointers are good only while it is held: call "
-                   "synced_mem_hold() first");
+                   "the object is evictable, and its %s pointers are good only while it is held: call "
+                   "synced_mem_hold() first",
+                   side == SM_GPU ? "device" : "host");
 }
 
 static void leave_sharings(struct synced_mem *const *mems, size_t count)
@@ -27,7 +28,7 @@ static bool are_any_held(struct synced_mem *const *mems, size_t count, enum sm_s
     size_t i = 0;
     while (i < count && !sm_evictable_of(mems[i]))
         i++;
-    return side == SM_GPU && i < count;
+    return side != SM_SIDES && i < count;
 }
 
 synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, enum sm_side side, enum sm_mode mode,
@@ -44,7 +45,7 @@ synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, e
     }
     if (!are_any_held(mems, count, side))
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_hold_briefly(mems, count, failed);
+    const synced_mem_status status = sm_hold_briefly(mems, count, side, failed);
     if (status != SYNCED_MEM_OK)
         leave_sharings(mems, count);
     return status;
@@ -53,6 +54,6 @@ synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, e
 void sm_gates_end(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
     if (are_any_held(mems, count, side))
-        sm_unhold_briefly(mems, count);
+        sm_unhold_briefly(mems, count, side);
     leave_sharings(mems, count);
 }

@@ -1,5 +1,5 @@
 /* The gate: what calls that use an object's contents pass first. A shareable object lets only those of the process
- * whose turn it is pass; an evictable one stays on the device until the call ends. */
+ * whose turn it is pass; an evictable one stays on the side until the call ends. */
 #ifndef SM_GATE_H
 #define SM_GATE_H
 
@@ -7,8 +7,8 @@
 #include "object/shareable.h"
 
 /* Begin and end a call that uses the contents of the side, or of any (SM_SIDES). Without effect on an object that is
- * neither shareable nor evictable. Errors: as sm_gate_pass(). ERR_INVALID_STATE: the side is the device's, and the
- * object is evictable and not held. */
+ * neither shareable nor evictable. Errors: as sm_gate_pass(). ERR_INVALID_STATE: the object is evictable and not held on
+ * the side, which is the device's, or has a budget. */
 synced_mem_status sm_gate_begin_any(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode);
 
 static inline synced_mem_status sm_gate_begin(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
@@ -23,8 +23,8 @@ static inline void sm_gate_end(const struct synced_mem *mem)
         sm_gate_leave(sharing);
 }
 
-/* Do the same for several objects, but evictable ones need not be held: if the side is the device's, all of them are
- * held until the call ends, which may evict others. On failure none has begun, and *failed is the object. Errors also
+/* Do the same for several objects, but evictable ones need not be held: unless the side is any, all of them are held
+ * until the call ends, which may evict others. On failure none has begun, and *failed is the object. Errors also
  * as sm_hold_briefly(). */
 synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, enum sm_side side, enum sm_mode mode,
                                  struct synced_mem **failed);

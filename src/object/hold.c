@@ -5,6 +5,7 @@
 #include "base/refusal.h"
 #include "base/stats.h"
 #include "copy/retired.h"
+#include "copy/scratch.h"
 #include "object/evict.h"
 #include "object/fetch.h"
 #include "object/objects.h"
@@ -70,12 +71,30 @@ static synced_mem_status check_objects(struct synced_mem *const *mems, size_t co
 
 /* ---- Memory ---- */
 
+static synced_mem_status fail_too_large_for_host(const struct sm_reservation *reservation, const char *largest)
+{
+    const unsigned long long budget = reservation->budget;
+    (void)sm_refusal_note(SYNCED_MEM_OK, -1, 0);
+    if (reservation->set > reservation->budget)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                       "the objects have %llu bytes, but the budget for host copies is %llu; the largest are %s",
+                       (unsigned long long)reservation->set, budget, largest);
+    return sm_fail(
+        SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+        "the objects need %llu bytes more on the host, but of the budget of %llu for host copies too much is "
+        "held, or can't go%s; the largest are %s",
+        (unsigned long long)reservation->needed, budget,
+        sm_scratch_is_set() ? "" : ", as there is no scratch file for what only the host has", largest);
+}
+
 static synced_mem_status fail_too_large(const struct sm_reservation *reservation, struct synced_mem *const *mems,
                                         size_t count)
 {
     const struct sm_objects_text largest = sm_objects_largest_of(mems, count);
     const unsigned long long set = reservation->set;
     const unsigned long long budget = reservation->budget;
+    if (reservation->device == SM_BUDGET_HOST)
+        return fail_too_large_for_host(reservation, largest.text);
     (void)sm_refusal_note(SYNCED_MEM_OK, reservation->device, 0);
     if (reservation->set > reservation->budget)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
@@ -87,20 +106,20 @@ static synced_mem_status fail_too_large(const struct sm_reservation *reservation
                    (unsigned long long)reservation->needed, reservation->device, budget, largest.text);
 }
 
-/* Returns whether the device alone has the contents, as far as is known without the lock. */
-static bool is_dirty(const struct synced_mem *mem)
+/* Returns whether the side alone has the contents, as far as is known without the lock. */
+static bool is_dirty(const struct synced_mem *mem, enum sm_side side)
 {
-    return sm_whole_head(&mem->record) == sm_bit(SM_GPU);
+    return sm_whole_head(&mem->record) == sm_bit(side);
 }
 
 /* Removes the holds that a call has added. Objects without them are candidates again. The call may have given an object
  * its memory, though another thread holds it too. */
-static void remove_holds(struct synced_mem *const *mems, size_t count)
+static void remove_holds(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
     sm_budget_lock();
     for (size_t i = 0; i < count; i++)
         if (sm_evictable_of(mems[i]))
-            sm_member_unhold(&sm_evictable_of(mems[i])->member, is_dirty(mems[i]));
+            sm_member_unhold(sm_member_of(mems[i], side), is_dirty(mems[i], side));
     sm_budget_unlock();
     for (size_t i = 0; i < count; i++)
         sm_evictable_refresh(mems[i]);
@@ -141,23 +160,32 @@ static synced_mem_status make_room(struct sm_reservation *reservation, struct sm
     sm_evict_keep(stuck);
     if (fits)
         return SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK && reservation->device == SM_BUDGET_HOST)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                       "other threads use the host copies that would have to go to make room");
     return status != SYNCED_MEM_OK
                ? status
                : sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
                          "other threads use what would have to go from device %d to make room", reservation->device);
 }
 
+static enum sm_side side_of_budget(int device)
+{
+    return device == SM_BUDGET_HOST ? SM_CPU : SM_GPU;
+}
+
 static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count, int device)
 {
+    const enum sm_side side = side_of_budget(device);
     sm_budget_lock();
     sm_reservation_begin(reservation, device);
     for (size_t i = 0; i < count; i++)
         if (sm_evictable_of(mems[i]))
-            sm_reservation_add(reservation, &sm_evictable_of(mems[i])->member, sm_evictable_bytes(mems[i]));
+            sm_reservation_add(reservation, sm_member_of(mems[i], side), sm_evictable_bytes(mems[i], side));
     const bool fits = sm_reservation_fit(reservation);
     for (size_t i = 0; i < count && fits; i++)
         if (sm_evictable_of(mems[i]))
-            sm_reservation_count_use(reservation, &sm_evictable_of(mems[i])->member);
+            sm_reservation_count_use(reservation, sm_member_of(mems[i], side));
     sm_budget_unlock();
     return fits;
 }
@@ -170,7 +198,7 @@ static synced_mem_status reserve_or_wait(struct sm_reservation *reservation, str
     bool waited = false;
     while (!reserve_all(reservation, mems, count, device)) {
         const bool never = reservation->set > reservation->budget;
-        remove_holds(mems, count);
+        remove_holds(mems, count, side_of_budget(device));
         if (never || (!sm_budget_wait(device, true) && waited))
             return fail_too_large(reservation, mems, count);
         if (!waited)
@@ -195,7 +223,7 @@ static synced_mem_status reserve(struct sm_reservation *reservation, struct sync
     if (status != SYNCED_MEM_OK) {
         const struct sm_detail first = sm_detail_get();
         sm_reservation_end(reservation);
-        remove_holds(mems, count);
+        remove_holds(mems, count, side_of_budget(device));
         sm_detail_set(&first);
     }
     return status;
@@ -203,21 +231,21 @@ static synced_mem_status reserve(struct sm_reservation *reservation, struct sync
 
 /* ---- Contents ---- */
 
-/* Returns whether the object needs nothing. While it is held and not leaving, nobody takes its device copy away. */
-static bool is_there(const struct synced_mem *mem)
+/* Returns whether the object needs nothing. While it is held and not leaving, nobody takes its copy away. */
+static bool is_there(const struct synced_mem *mem, enum sm_side side)
 {
-    const struct sm_evictable *const evictable = sm_evictable_of(mem);
-    return !atomic_load_explicit(&evictable->member.is_leaving, memory_order_acquire) &&
-           (sm_head(&mem->record) & sm_bit(SM_GPU));
+    return !atomic_load_explicit(&sm_member_of(mem, side)->is_leaving, memory_order_acquire) &&
+           (sm_head(&mem->record) & sm_bit(side));
 }
 
 /* New memory without contents is entered as the stream's write, so that other streams come after its allocation. */
-static synced_mem_status fetch_step(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream)
+static synced_mem_status fetch_step(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
+                                    struct sm_stream *stream)
 {
     struct sm_record *const record = sm_own_record(transaction->mem);
-    const enum sm_work work = sm_transitions[sm_whole_head(record)][SM_GPU][mode].work;
-    const bool fresh = !sm_copy_of(record, SM_GPU);
-    SM_TRY(sm_fetch(record, SM_GPU, work, stream, &transaction->waits));
+    const enum sm_work work = sm_transitions[sm_whole_head(record)][side][mode].work;
+    const bool fresh = side == SM_GPU && !sm_copy_of(record, SM_GPU);
+    SM_TRY(sm_fetch(record, side, work, stream, &transaction->waits));
     if (fresh && work == SM_NOTHING && stream)
         SM_TRY(sm_transfer_enter_write(sm_copy_of(record, SM_GPU), stream));
     return SYNCED_MEM_OK;
@@ -236,15 +264,17 @@ static synced_mem_status find_stream(int device, synced_mem_stream handle, struc
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status fetch_object(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle)
+static synced_mem_status fetch_object(struct synced_mem *mem, const struct sm_hold_call *call)
 {
     struct sm_transaction transaction;
     struct sm_stream *stream = NULL;
     SM_TRY(sm_enter(&transaction, mem));
-    synced_mem_status status = find_stream(sm_device(mem), handle, &stream);
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (call->side == SM_GPU)
+        status = find_stream(sm_device(mem), call->handle, &stream);
     if (status == SYNCED_MEM_OK)
         do
-            status = fetch_step(&transaction, mode, stream);
+            status = fetch_step(&transaction, call->side, call->mode, stream);
         while (sm_wait_again(&transaction, &status));
     status = sm_leave_and_reap(&transaction, status, false);
     sm_stream_drop(stream);
@@ -256,7 +286,7 @@ static synced_mem_status fetch_all(const struct sm_hold_call *call, struct synce
 {
     for (size_t i = 0; i < call->count; i++) {
         struct synced_mem *const mem = call->mems[i];
-        const synced_mem_status status = is_there(mem) ? SYNCED_MEM_OK : fetch_object(mem, call->mode, call->handle);
+        const synced_mem_status status = is_there(mem, call->side) ? SYNCED_MEM_OK : fetch_object(mem, call);
         if (status != SYNCED_MEM_OK) {
             *failed = mem;
             return status;
@@ -267,13 +297,16 @@ static synced_mem_status fetch_all(const struct sm_hold_call *call, struct synce
 
 /* ---- Holds ---- */
 
-/* Finds the device of the objects, which is that of the stream if they have none yet. */
+/* Finds the device of the objects, which is that of the stream if they have none yet, or the host. */
 static synced_mem_status find_device(const struct sm_hold_call *call, struct sm_stream **stream, int *device)
 {
     int of_object = SYNCED_MEM_DEVICE_CURRENT;
+    *stream = NULL;
+    *device = SM_BUDGET_HOST;
+    if (call->side == SM_CPU)
+        return SYNCED_MEM_OK;
     for (size_t i = 0; i < call->count && of_object < 0; i++)
         of_object = sm_device(call->mems[i]);
-    *stream = NULL;
     if (call->handle != SM_HANDLE_OF_LIBRARY)
         SM_TRY(sm_stream_find(of_object, call->handle, stream));
     return sm_device_resolve(of_object < 0 && *stream ? (*stream)->device : of_object, device);
@@ -283,12 +316,14 @@ static void trace_holds(const struct sm_hold_call *call)
 {
     for (size_t i = 0; i < call->count && sm_trace_on(); i++) {
         const struct sm_subject subject = sm_subject_of(call->mems[i]);
-        sm_trace_hold(&subject, sm_evictable_bytes(call->mems[i]), call->mode == SM_READ);
+        sm_trace_hold(&subject, sm_evictable_bytes(call->mems[i], SM_GPU), call->mode == SM_READ);
     }
 }
 
 static void count_hold(const struct sm_hold_call *call, const struct sm_reservation *reservation)
 {
+    if (call->side == SM_CPU)
+        return;
     sm_count_up(SM_COUNT_hold_hits, reservation->hits);
     if (reservation->misses > 0)
         sm_count_up(SM_COUNT_hold_misses, reservation->misses);
@@ -302,8 +337,8 @@ static synced_mem_status fetch_with_reclaim(const struct sm_hold_call *call, int
     synced_mem_status status;
     do
         status = fetch_all(call, failed);
-    while ((status != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || sm_budget_of(device) != SM_NO_BUDGET ||
-            !sm_budget_has_candidates(device)) &&
+    while ((status != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || call->side == SM_CPU ||
+            sm_budget_of(device) != SM_NO_BUDGET || !sm_budget_has_candidates(device)) &&
            sm_reclaim_helps(&reclaim, status));
     return status;
 }
@@ -321,7 +356,7 @@ static synced_mem_status hold_on(const struct sm_hold_call *call, int device, st
         return SYNCED_MEM_OK;
     }
     const struct sm_detail first = sm_detail_get();
-    remove_holds(call->mems, call->count);
+    remove_holds(call->mems, call->count, call->side);
     sm_detail_set(&first);
     return status;
 }
@@ -351,7 +386,8 @@ synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **f
         do {
             *failed = NULL;
             status = hold_on(call, device, stream, failed);
-        } while (status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY && change_implicit_budget(device, &asked));
+        } while (status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY && call->side == SM_GPU &&
+                 change_implicit_budget(device, &asked));
     sm_stream_drop(stream);
     return sm_reap_after(status, false);
 }
@@ -367,33 +403,35 @@ static void end_uses(const struct synced_mem *mem)
         sm_close_write(record);
 }
 
-static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t count, enum sm_side side,
+                                          struct synced_mem **failed)
 {
     size_t i = 0;
     sm_budget_lock();
-    while (i < count && sm_is_held(sm_evictable_of(mems[i])))
+    while (i < count && sm_is_held(sm_evictable_of(mems[i]), side))
         i++;
     for (size_t each = 0; i == count && each < count; each++)
-        sm_member_unhold(&sm_evictable_of(mems[each])->member, is_dirty(mems[each]));
+        sm_member_unhold(sm_member_of(mems[each], side), is_dirty(mems[each], side));
     sm_budget_unlock();
     if (i == count)
         return SYNCED_MEM_OK;
     *failed = mems[i];
-    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is not held");
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is not held%s", side == SM_CPU ? " on the host" : "");
 }
 
-/* Publishes no device pointers any more. An eviction that comes first has done both. */
-static void leave_objects(struct synced_mem *const *mems, size_t count)
+/* Publishes no pointers to the side any more. An eviction that comes first has done both. */
+static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
     struct sm_shared_ends ends;
     const struct sm_detail first = sm_detail_get();
     sm_share_ends(&ends);
     sm_process_enter();
     for (size_t i = 0; i < count; i++) {
-        if (!sm_is_unheld(mems[i]))
+        if (!sm_is_unheld(mems[i], side))
             continue;
         sm_mutex_lock(&mems[i]->lock);
-        end_uses(mems[i]);
+        if (side == SM_GPU)
+            end_uses(mems[i]);
         sm_publish(sm_own_record(mems[i]));
         sm_mutex_unlock(&mems[i]->lock);
     }
@@ -403,20 +441,22 @@ static void leave_objects(struct synced_mem *const *mems, size_t count)
 }
 
 /* A budget that is exceeded, as it was lowered, takes effect now. */
-static void keep_to_budget(const struct synced_mem *mem)
+static void keep_to_budget(const struct synced_mem *mem, enum sm_side side)
 {
     const int device = sm_device(mem);
-    if (sm_budget_on() && device >= 0 && !sm_budget_is_implicit(device))
+    if (side == SM_CPU && sm_host_budget_on())
+        (void)sm_evict_excess(SM_BUDGET_HOST, false);
+    else if (side == SM_GPU && sm_budget_on() && device >= 0 && !sm_budget_is_implicit(device))
         (void)sm_evict_excess(device, false);
 }
 
-synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, enum sm_side side, struct synced_mem **failed)
 {
     SM_TRY(check_objects(mems, count, failed));
-    SM_TRY(remove_all_holds(mems, count, failed));
-    leave_objects(mems, count);
+    SM_TRY(remove_all_holds(mems, count, side, failed));
+    leave_objects(mems, count, side);
     if (count > 0)
-        keep_to_budget(mems[0]);
+        keep_to_budget(mems[0], side);
     return SYNCED_MEM_OK;
 }
 
@@ -425,7 +465,8 @@ synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, struct
 static _Thread_local struct sm_reservation brief;
 static _Thread_local unsigned depth; /* of such calls: a callback may make another, which claims as it goes */
 
-synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side,
+                                  struct synced_mem **failed)
 {
     struct sm_reservation inner;
     struct sm_reservation *const reservation = depth == 0 ? &brief : &inner;
@@ -436,7 +477,10 @@ synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, 
         if (device < 0 && sm_evictable_of(mems[i]))
             device = sm_device(mems[i]);
     }
-    SM_TRY(sm_device_resolve(device, &device));
+    if (side == SM_CPU)
+        device = SM_BUDGET_HOST;
+    else
+        SM_TRY(sm_device_resolve(device, &device));
     SM_TRY(reserve(reservation, mems, count, device, NULL));
     if (depth++ == 0)
         sm_reservation_use(reservation);
@@ -445,9 +489,9 @@ synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, 
     return SYNCED_MEM_OK;
 }
 
-void sm_unhold_briefly(struct synced_mem *const *mems, size_t count)
+void sm_unhold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
     if (--depth == 0)
         sm_reservation_end(&brief);
-    remove_holds(mems, count);
+    remove_holds(mems, count, side);
 }

@@ -104,12 +104,13 @@ static __attribute__((noinline)) void publish_piece(struct sm_piece *piece)
     }
 }
 
-/* The device pointers of an evictable object that is not held are not good. */
-static void withdraw_device(struct published *chosen)
+/* The pointers of an evictable object to a side where it is not held are not good. */
+static void withdraw_side(struct published *chosen, enum sm_side side)
 {
     for (int writing = 0; writing < 2; writing++) {
-        chosen->ready[SM_GPU][writing] = NULL;
-        chosen->on[writing] = &no_stream;
+        chosen->ready[side][writing] = NULL;
+        if (side == SM_GPU)
+            chosen->on[writing] = &no_stream;
     }
 }
 
@@ -124,8 +125,9 @@ void sm_publish(struct sm_record *record)
         return;
     }
     struct published chosen = choose_all_published(record); /* in registers */
-    if (sm_is_unheld(sm_owner_of(record)))
-        withdraw_device(&chosen);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_owner_of(record)->extras; side++)
+        if (sm_is_unheld(sm_owner_of(record), side))
+            withdraw_side(&chosen, side);
     store_published(sm_owner_of(record), &chosen);
 }
 

@@ -143,6 +143,11 @@ static bool may_have_missed_memory(struct sm_reclaim *reclaim, uint64_t passed)
     return true;
 }
 
+static int get_budget(const struct sm_refusal *refusal)
+{
+    return refusal->device >= 0 ? refusal->device : SM_BUDGET_HOST;
+}
+
 /* After the handler has freed something all steps are taken again, as the memory may still be in flight. */
 bool sm_reclaim_take_step(struct sm_reclaim *reclaim)
 {
@@ -158,7 +163,7 @@ bool sm_reclaim_take_step(struct sm_reclaim *reclaim)
         reap_ended_copies(&refusal);
         return true;
     case EVICT:
-        if (refusal.device >= 0 && sm_evict_bytes(refusal.device, refusal.bytes))
+        if (sm_evict_bytes(get_budget(&refusal), refusal.bytes))
             return true;
         (*step)++;
         wait_for_pending(&refusal);
@@ -172,7 +177,7 @@ bool sm_reclaim_take_step(struct sm_reclaim *reclaim)
     default:
         break;
     }
-    if (refusal.device >= 0 && sm_evict_bytes(refusal.device, refusal.bytes)) {
+    if (sm_evict_bytes(get_budget(&refusal), refusal.bytes)) {
         *step = WAIT;
         return true;
     }

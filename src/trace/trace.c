@@ -339,15 +339,19 @@ void sm_trace_write_hold(const struct sm_subject *subject, size_t bytes, bool re
     record_event_of(subject, &event);
 }
 
-void sm_trace_write_eviction(uint64_t since, const struct sm_subject *subject, size_t bytes, bool dirty)
+void sm_trace_write_eviction(uint64_t since, const struct sm_subject *subject, size_t bytes, enum sm_eviction how)
 {
+    static const char *const reasons[] = {[SM_EVICTION_CLEAN] = "clean",
+                                          [SM_EVICTION_PULLED] = "pulled first",
+                                          [SM_EVICTION_ON_HOST] = "host copy, clean",
+                                          [SM_EVICTION_SPILLED] = "host copy, spilled"};
     struct sm_trace_event event = sm_trace_event_now(SM_TRACE_EVICTION);
     event.begin = since;
     event.bytes = bytes;
-    event.direction = dirty ? SM_D2H : SM_H2D;
+    event.what = reasons[how];
     sm_lock(&trace.lock);
     struct sm_traced *const traced = identify(subject, &event.who);
-    if (traced && !dirty)
+    if (traced && how != SM_EVICTION_PULLED)
         sm_traced_evicted(traced);
     append_event(&event);
     sm_unlock(&trace.lock);

@@ -102,13 +102,17 @@ static inline void sm_trace_chunk(uint64_t since, const struct sm_trace_who *who
         sm_trace_write_chunk(since, who, bytes, offset, writes);
 }
 
-/* Records the eviction of an object's device copy. dirty: it was pulled first. */
-void sm_trace_write_eviction(uint64_t since, const struct sm_subject *subject, size_t bytes, bool dirty);
+/* How a copy was evicted: a device copy, clean or pulled first; a host copy, clean or spilled to the scratch file. */
+enum sm_eviction { SM_EVICTION_CLEAN, SM_EVICTION_PULLED, SM_EVICTION_ON_HOST, SM_EVICTION_SPILLED };
 
-static inline void sm_trace_eviction(uint64_t since, const struct sm_subject *subject, size_t bytes, bool dirty)
+/* Records the eviction of an object's copy. */
+void sm_trace_write_eviction(uint64_t since, const struct sm_subject *subject, size_t bytes, enum sm_eviction how);
+
+static inline void sm_trace_eviction(uint64_t since, const struct sm_subject *subject, size_t bytes,
+                                     enum sm_eviction how)
 {
     if (since != 0)
-        sm_trace_write_eviction(since, subject, bytes, dirty);
+        sm_trace_write_eviction(since, subject, bytes, how);
 }
 
 /* ---- Transfers ---- */

@@ -295,7 +295,7 @@ void sm_trace_file_write(const struct sm_trace_event *event)
         break;
     case SM_TRACE_EVICTION:
         write_on_thread(event, "evict", "eviction", true, ",\"bytes\":%llu,\"reason\":\"%s\"",
-                        (unsigned long long)event->bytes, event->direction == SM_D2H ? "pulled first" : "clean");
+                        (unsigned long long)event->bytes, event->what);
         break;
     }
 }

@@ -34,7 +34,7 @@ static inline synced_mem_status hold_one(synced_mem *mem, synced_mem_mode mode, 
 
 static inline synced_mem_status unhold_one(synced_mem *mem)
 {
-    return synced_mem_unhold(&mem, 1);
+    return synced_mem_unhold(&mem, 1, SYNCED_MEM_SIDE_GPU);
 }
 
 static inline void set_budget(uint64_t bytes)

@@ -193,9 +193,9 @@ START_TEST(held_objects_stay)
     FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_hold(mems, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
     SAYS("'many' of 1.0 MiB");
     ck_assert(is_on_device(mems[MANY - 1]));
-    OK(synced_mem_unhold(mems, 2));
+    OK(synced_mem_unhold(mems, 2, SYNCED_MEM_SIDE_GPU));
     OK(synced_mem_hold(mems + 2, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
-    OK(synced_mem_unhold(mems + 2, 3));
+    OK(synced_mem_unhold(mems + 2, 3, SYNCED_MEM_SIDE_GPU));
     ck_assert_uint_eq(gpu_mismatches(true), 0);
     release_all(mems, MANY);
     CLOSE_EACH(stream);
@@ -210,9 +210,9 @@ START_TEST(a_budget_below_what_is_held_applies_later)
     OK(synced_mem_hold(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
     OK(synced_mem_gpu_set_budget(0, 2 * HOLD_BYTES, &over));
     ck_assert_uint_eq(over, (MANY - 2) * HOLD_BYTES);
-    OK(synced_mem_unhold(mems, 3));
+    OK(synced_mem_unhold(mems, 3, SYNCED_MEM_SIDE_GPU));
     ck_assert_uint_eq(stats_now().gpu_bytes, (MANY - 3) * HOLD_BYTES);
-    OK(synced_mem_unhold(mems + 3, MANY - 3));
+    OK(synced_mem_unhold(mems + 3, MANY - 3, SYNCED_MEM_SIDE_GPU));
     ck_assert_uint_eq(stats_now().gpu_bytes, 2 * HOLD_BYTES);
     OK(synced_mem_gpu_set_budget(0, 0, &over));
     ck_assert_uint_eq(over, 0);
@@ -221,7 +221,7 @@ START_TEST(a_budget_below_what_is_held_applies_later)
         ck_assert_int_eq(synced_mem_head(mems[i]), SYNCED_MEM_AT_CPU);
     OK(synced_mem_gpu_set_budget(0, SYNCED_MEM_NO_BUDGET, &over));
     OK(synced_mem_hold(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems, MANY));
+    OK(synced_mem_unhold(mems, MANY, SYNCED_MEM_SIDE_GPU));
     release_all(mems, MANY);
 }
 END_TEST
@@ -233,7 +233,7 @@ START_TEST(a_budget_counts_all_memory)
     synced_mem *const fixed = make_on(2 * HOLD_BYTES, 0);
     make_many(mems, MANY, 0);
     OK(synced_mem_hold(mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems, 2));
+    OK(synced_mem_unhold(mems, 2, SYNCED_MEM_SIDE_GPU));
     given(synced_mem_overwrite_gpu_data(fixed));
     OK(synced_mem_release_gpu_data(mems[1])); /* a spare */
     set_budget(4 * HOLD_BYTES);

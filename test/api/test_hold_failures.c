@@ -78,7 +78,7 @@ static void begin(bool clean)
         gpu_fill(given(synced_mem_mutable_gpu_data_on(it.mems[1], it.stream)), BYTES, 77, it.stream);
         it.pattern[1] = 77;
     }
-    OK(synced_mem_unhold(it.mems, 2));
+    OK(synced_mem_unhold(it.mems, 2, SYNCED_MEM_SIDE_GPU));
 }
 
 static void end(void)
@@ -91,7 +91,7 @@ static void end(void)
 
 static bool are_held(void)
 {
-    const synced_mem_status status = synced_mem_unhold(it.mems + 2, 2);
+    const synced_mem_status status = synced_mem_unhold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU);
     ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_INVALID_STATE);
     for (unsigned i = 2; status != SYNCED_MEM_OK && i < COUNT; i++)
         FAILS(SYNCED_MEM_ERR_INVALID_STATE, unhold_one(it.mems[i]));
@@ -161,11 +161,11 @@ START_TEST(an_unhold_never_fails_halfway)
         it.pattern[0] = 50;
         it.pattern[1] = 51;
         begin_failing(&failing);
-        OK(synced_mem_unhold(it.mems, 2));
+        OK(synced_mem_unhold(it.mems, 2, SYNCED_MEM_SIDE_GPU));
         (void)end_failing(&failing);
         FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_mutable_gpu_data_on(it.mems[0], it.stream));
         OK(hold_clean());
-        OK(synced_mem_unhold(it.mems + 2, 2));
+        OK(synced_mem_unhold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU));
         end();
     }
     CLOSE_EACH(it.stream, it.other);
@@ -180,7 +180,7 @@ START_TEST(a_lost_device)
     OK(hold_one(it.mems[0], SYNCED_MEM_READ, it.stream));
     break_device();
     FAILS(SYNCED_MEM_ERR_DEVICE_LOST, hold_clean());
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_unhold(it.mems + 2, 2));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_unhold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU));
     OK(unhold_one(it.mems[0]));
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(it.mems[1]));
     ck_assert(host_is(given(synced_mem_cpu_data(it.mems[0])), BYTES, 0));

@@ -120,7 +120,7 @@ static void unhold_some(void)
     bool all = true;
     for (unsigned i = 0; i < OBJECTS; i++)
         all = all && (!chosen[i] || objects[i].holds > 0);
-    const synced_mem_status status = synced_mem_unhold(set, count);
+    const synced_mem_status status = synced_mem_unhold(set, count, SYNCED_MEM_SIDE_GPU);
     ck_assert_int_eq(status, all ? SYNCED_MEM_OK : SYNCED_MEM_ERR_INVALID_STATE);
     for (unsigned i = 0; i < OBJECTS && all; i++)
         objects[i].holds -= chosen[i];

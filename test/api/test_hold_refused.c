@@ -34,7 +34,7 @@ static synced_mem_status hold_both(synced_mem *first, synced_mem *second)
 static synced_mem_status unhold_both(synced_mem *first, synced_mem *second)
 {
     synced_mem *const both[] = {first, second};
-    return synced_mem_unhold(both, 2);
+    return synced_mem_unhold(both, 2, SYNCED_MEM_SIDE_GPU);
 }
 
 START_TEST(arguments)
@@ -44,17 +44,17 @@ START_TEST(arguments)
     SAYS("mems[1] of 2 objects is NULL");
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, unhold_both(NULL, mem));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(NULL, 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_unhold(NULL, 1));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_unhold(NULL, 1, SYNCED_MEM_SIDE_GPU));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, hold_both(mem, mem));
     SAYS("named more than once");
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(&mem, 1, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, stream));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_unhold(&mem, 1, (synced_mem_side)3));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(&mem, 1, (synced_mem_side)3, SYNCED_MEM_READ, stream));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(&mem, 1, SYNCED_MEM_SIDE_GPU, (synced_mem_mode)3, stream));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, hold_one(mem, SYNCED_MEM_READ, SYNCED_MEM_NO_STREAM));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, hold_both(mem, fixed));
     SAYS("not evictable");
     OK(synced_mem_hold(NULL, 0, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
-    OK(synced_mem_unhold(NULL, 0));
+    OK(synced_mem_unhold(NULL, 0, SYNCED_MEM_SIDE_GPU));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, unhold_one(mem)); /* none of these has held it */
     SAYS("not held");

@@ -67,17 +67,17 @@ START_TEST(a_set_larger_than_the_device)
     make_many(mems, MANY, 0);
     emu_set_device_memory(0, 4 * HOLD_BYTES);
     OK(synced_mem_hold(mems, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems, 3));
+    OK(synced_mem_unhold(mems, 3, SYNCED_MEM_SIDE_GPU));
     FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
           synced_mem_hold(mems + 2, 6, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
     SAYS("the largest are 'many' of 1.0 MiB");
     ck_assert_uint_eq(stats_now().clean_evictions, 0);
     ck_assert(is_on_device(mems[0]) && is_on_device(mems[1]) && is_on_device(mems[2]));
     OK(synced_mem_hold(mems + 4, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems + 4, 4));
+    OK(synced_mem_unhold(mems + 4, 4, SYNCED_MEM_SIDE_GPU));
     emu_set_device_memory(0, 64 * HOLD_BYTES); /* there is more memory now */
     OK(synced_mem_hold(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems, MANY));
+    OK(synced_mem_unhold(mems, MANY, SYNCED_MEM_SIDE_GPU));
     release_all(mems, MANY);
 }
 END_TEST
@@ -101,7 +101,7 @@ START_TEST(others_evict_before_the_handler)
     OK(synced_mem_hold(mems, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_overwrite_gpu_data(fixed));
     ck_assert_uint_eq(handler_calls, 1);
-    OK(synced_mem_unhold(mems, 4));
+    OK(synced_mem_unhold(mems, 4, SYNCED_MEM_SIDE_GPU));
     given(synced_mem_overwrite_gpu_data(fixed));
     ck_assert_uint_eq(handler_calls, 1);
     ck_assert_uint_ge(stats_now().clean_evictions, 3);

@@ -262,6 +262,9 @@ synced_mem_stats stats_now(void)
     stats.clean_evictions -= before_test.clean_evictions;
     stats.dirty_evictions -= before_test.dirty_evictions;
     stats.evicted_bytes -= before_test.evicted_bytes;
+    stats.host_evictions -= before_test.host_evictions;
+    stats.spills -= before_test.spills;
+    stats.host_evicted_bytes -= before_test.host_evicted_bytes;
     return stats;
 }
 
