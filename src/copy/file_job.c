@@ -195,9 +195,17 @@ static void end_write(struct sm_file_job *job)
     sm_mutex_unlock(&end->lock);
 }
 
+/* Other contents may be written there from now on. */
+static void drop_ranges(struct sm_file_job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        sm_scratch_drop(job->parts[i].range);
+}
+
 /* The last worker calls it. */
 static void end_job(struct sm_file_job *job)
 {
+    drop_ranges(job);
     const bool failed = get_job_status(job) != SYNCED_MEM_OK;
     if (job->writes)
         end_write(job);
@@ -383,7 +391,7 @@ static void count_for_object(enum sm_direction direction, size_t size)
 /* ---- Reads ---- */
 
 synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_mem_file *file, uint64_t offset,
-                                    struct sm_copy *to, size_t size)
+                                    struct sm_scratch_range *range, struct sm_copy *to, size_t size)
 {
     if (!reads->job)
         SM_TRY(make_job(reads->room, false, reads->internal, &reads->job));
@@ -391,7 +399,10 @@ synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_m
     struct sm_file_part *const part = &job->parts[job->count++];
     assert(job->count <= reads->room && size > 0);
     sm_file_hold(file);
-    *part = (struct sm_file_part){.file = file, .offset = offset, .memory = sm_copy_data(to), .size = size};
+    if (range)
+        sm_scratch_hold(range);
+    *part =
+        (struct sm_file_part){.file = file, .offset = offset, .memory = sm_copy_data(to), .size = size, .range = range};
     job->bytes += size;
     sm_inflight_written(to, sm_fence_hold(job->fence));
     to->arriving = true;
@@ -420,8 +431,8 @@ static void join_parts(struct sm_file_job *job)
     for (size_t i = 1; i < job->count; i++) {
         struct sm_file_part *const last = &job->parts[count - 1];
         const struct sm_file_part *const next = &job->parts[i];
-        const bool follows =
-            next->file == last->file && next->offset == get_end(last) && next->memory == last->memory + last->size;
+        const bool follows = !next->range && next->file == last->file && next->offset == get_end(last) &&
+                             next->memory == last->memory + last->size;
         if (follows) {
             last->size += next->size;
             sm_file_drop(next->file);

@@ -10,8 +10,9 @@ enum { LEAST_BLOCK = 4096 };
 /* Sizes for each power of two of blocks, so that a range is larger than its bytes by an eighth at most. */
 enum { STEPS_LOG = 3, STEPS = 1 << STEPS_LOG, CLASSES = STEPS * 64 };
 
-/* Guarded by the lock of all. */
+/* Guarded by the lock of all. A file has one, as long as any of its ranges has contents. */
 struct sm_scratch {
+    struct sm_scratch *next;      /* of all */
     struct synced_mem_file *file; /* held */
     size_t holders;               /* ranges, and the library while it is the present one */
     uint64_t block;
@@ -21,7 +22,8 @@ struct sm_scratch {
 };
 
 static struct sm_lock guard = SM_LOCK_INITIALIZER;
-static struct sm_scratch *present;
+static struct sm_scratch *all;
+static struct sm_scratch *present; /* NULL: none */
 
 /* ---- Sizes ---- */
 
@@ -43,10 +45,21 @@ static unsigned find_class(uint64_t blocks, uint64_t *rounded)
 
 /* ---- The file ---- */
 
+static void remove_from_all(const struct sm_scratch *scratch)
+{
+    struct sm_scratch **link = &all;
+    while (*link != scratch)
+        link = &(*link)->next;
+    *link = scratch->next;
+}
+
 /* Returns what is to be freed, with no lock held; NULL: nothing. */
 static struct sm_scratch *drop_holder(struct sm_scratch *scratch)
 {
-    return --scratch->holders == 0 ? scratch : NULL;
+    if (--scratch->holders > 0)
+        return NULL;
+    remove_from_all(scratch);
+    return scratch;
 }
 
 static void free_scratch(struct sm_scratch *scratch)
@@ -82,26 +95,46 @@ static synced_mem_status make_scratch(struct synced_mem_file *file, struct sm_sc
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a scratch file");
     sm_file_hold(file);
     scratch->file = file;
-    scratch->holders = 1;
     scratch->block = file->facts.alignment > LEAST_BLOCK ? file->facts.alignment : LEAST_BLOCK;
     *out = scratch;
     return SYNCED_MEM_OK;
 }
 
+/* Returns that of the file, which earlier contents may still use. */
+static struct sm_scratch *find_scratch(const struct synced_mem_file *file)
+{
+    struct sm_scratch *each = all;
+    while (each && each->file != file)
+        each = each->next;
+    return each;
+}
+
+/* Makes that of the file the present one. Returns what is to be freed. */
+static struct sm_scratch *change_present(struct sm_scratch *scratch)
+{
+    struct sm_scratch *const before = present;
+    if (scratch)
+        scratch->holders++;
+    present = scratch;
+    return before ? drop_holder(before) : NULL;
+}
+
 synced_mem_status sm_scratch_set(struct synced_mem_file *file)
 {
     struct sm_scratch *made = NULL;
-    struct sm_scratch *gone = NULL;
     if (file)
         SM_TRY(make_scratch(file, &made));
     sm_lock(&guard);
-    const bool same = present && present->file == file;
-    if (!same && present)
-        gone = drop_holder(present);
-    if (!same)
-        present = made;
+    struct sm_scratch *const known = file ? find_scratch(file) : NULL;
+    if (made && !known) {
+        made->next = all;
+        all = made;
+    }
+    struct sm_scratch *const gone = change_present(known ? known : made);
     sm_unlock(&guard);
-    free_scratch(same ? made : gone);
+    free_scratch(gone);
+    if (known)
+        free_scratch(made);
     return SYNCED_MEM_OK;
 }
 
@@ -132,6 +165,7 @@ static void take_free_range(uint64_t size, struct sm_scratch_range *fresh, struc
         scratch->end += range->size;
     }
     if (range) {
+        range->holders = 1;
         scratch->holders++;
         scratch->used += range->size;
     }
@@ -156,14 +190,29 @@ synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
     return sm_fail(SYNCED_MEM_ERR_FILE, "the scratch file can't have %llu bytes more", (unsigned long long)size);
 }
 
-void sm_scratch_give(struct sm_scratch_range *range)
+void sm_scratch_hold(struct sm_scratch_range *range)
+{
+    sm_lock(&guard);
+    range->holders++;
+    sm_unlock(&guard);
+}
+
+/* Returns the scratch file if nobody holds it any more. */
+static struct sm_scratch *free_range(struct sm_scratch_range *range)
 {
     struct sm_scratch *const scratch = range->scratch;
-    sm_lock(&guard);
     range->next = scratch->free[range->size_class];
     scratch->free[range->size_class] = range;
     scratch->used -= range->size;
-    struct sm_scratch *const gone = drop_holder(scratch);
+    return drop_holder(scratch);
+}
+
+void sm_scratch_drop(struct sm_scratch_range *range)
+{
+    if (!range)
+        return;
+    sm_lock(&guard);
+    struct sm_scratch *const gone = --range->holders == 0 ? free_range(range) : NULL;
     sm_unlock(&guard);
     free_scratch(gone);
 }

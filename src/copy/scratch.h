@@ -17,6 +17,7 @@ struct sm_scratch;
 struct sm_scratch_range {
     struct sm_scratch_range *next; /* of a free range */
     struct sm_scratch *scratch;    /* held */
+    size_t holders;                /* its backing, and reads of it that go on */
     uint64_t offset;
     uint64_t size;
     unsigned short size_class;
@@ -30,10 +31,11 @@ synced_mem_status sm_scratch_set(struct synced_mem_file *file);
 /* Returns whether there is one. */
 bool sm_scratch_is_set(void);
 
-/* Takes a range. *out is NULL if there is no scratch file. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (no file is so large). */
+/* Takes a range, and holds it. *out is NULL if there is no scratch file. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (no file is so large). */
 synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
-/* Gives it back, for other contents. */
-void sm_scratch_give(struct sm_scratch_range *range);
+void sm_scratch_hold(struct sm_scratch_range *range);
+/* Removes a holder. After the last one other contents may be there. Ignores NULL. */
+void sm_scratch_drop(struct sm_scratch_range *range);
 
 /* Returns the file of a range. */
 struct synced_mem_file *sm_scratch_file(const struct sm_scratch_range *range);

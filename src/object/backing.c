@@ -28,7 +28,7 @@ synced_mem_status sm_backing_make_spilled(struct sm_scratch_range *range, const 
     if (status == SYNCED_MEM_OK)
         (*out)->range = range;
     else
-        sm_scratch_give(range);
+        sm_scratch_drop(range);
     return status;
 }
 
@@ -47,8 +47,7 @@ void sm_backing_drop(struct sm_backing *backing)
     sm_extents_remove(&backing->file->backings, &backing->extent);
     sm_files_unlock();
     sm_file_drop(backing->file);
-    if (backing->range)
-        sm_scratch_give(backing->range);
+    sm_scratch_drop(backing->range);
     free(backing);
 }
 

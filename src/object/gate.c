@@ -1,6 +1,7 @@
 /* The gate. */
 #include "object/gate.h"
 
+#include "object/evict.h"
 #include "object/hold.h"
 
 synced_mem_status sm_gate_begin_any(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
@@ -51,8 +52,18 @@ synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, e
     return status;
 }
 
+/* A call on any side may have read contents from a file to the host. */
+static void refresh_all(struct synced_mem *const *mems, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (mems[i]->extras)
+            sm_evictable_refresh(mems[i]);
+}
+
 void sm_gates_end(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
+    if (side == SM_SIDES && sm_host_budget_on())
+        refresh_all(mems, count);
     if (are_any_held(mems, count, side))
         sm_unhold_briefly(mems, count, side);
     leave_sharings(mems, count);

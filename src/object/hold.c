@@ -455,6 +455,8 @@ synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, enum s
     SM_TRY(check_objects(mems, count, failed));
     SM_TRY(remove_all_holds(mems, count, side, failed));
     leave_objects(mems, count, side);
+    for (size_t i = 0; i < count && sm_host_budget_on(); i++)
+        sm_evictable_refresh(mems[i]); /* kernels may have made the host copy stale */
     if (count > 0)
         keep_to_budget(mems[0], side);
     return SYNCED_MEM_OK;
