@@ -3,6 +3,7 @@
 
 #include "object/evict.h"
 #include "object/hold.h"
+#include "object/transaction.h"
 
 synced_mem_status sm_gate_begin_any(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
@@ -11,6 +12,7 @@ synced_mem_status sm_gate_begin_any(const struct synced_mem *mem, enum sm_side s
         return sm_gate_pass(sharing, side, mode);
     if (side == SM_SIDES || !sm_is_unheld(mem, side))
         return SYNCED_MEM_OK;
+    SM_TRY(sm_check_usable(mem));
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
                    "the object is evictable, and its %s pointers are good only while it is held: call "
                    "synced_mem_hold() first",

@@ -276,6 +276,8 @@ static synced_mem_status fetch_object(struct synced_mem *mem, const struct sm_ho
         do
             status = fetch_step(&transaction, call->side, call->mode, stream);
         while (sm_wait_again(&transaction, &status));
+    if (status == SYNCED_MEM_OK && call->side == SM_CPU)
+        sm_count_given(sm_own_record(mem), SM_CPU); /* the hot path may give it out: see evict_host.c */
     status = sm_leave_and_reap(&transaction, status, false);
     sm_stream_drop(stream);
     sm_evictable_refresh(mem);
