@@ -37,9 +37,10 @@ extern "C" {
  * synced_mem_unhold() of the same side.
  * @param mode  what the accesses will be at most, so that nothing is moved for an overwrite
  * @param stream  also SYNCED_MEM_STREAM_LIBRARY; of the host's side it is ignored
- * Blocking: until contents are pulled to pageable memory, or are in the scratch file, if such an object is evicted; while
- * memory is short. Errors: ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY (the objects are larger than the budget, or
- * others are held: nothing is evicted; or memory is refused); ERR_FILE (also the scratch file); GPU errors. @since 0.2 */
+ * Blocking: until contents are pulled to pageable memory, or are in the scratch file, if such an object is evicted;
+ * while memory is short. Errors: ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY (the objects are larger than the
+ * budget, or others are held: nothing is evicted; or memory is refused); ERR_FILE (also the scratch file); GPU errors.
+ * @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_hold(synced_mem *const *mems, size_t count, synced_mem_side side,
                                                  synced_mem_mode mode, synced_mem_stream stream);
 
@@ -64,8 +65,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_set_budget(int device, uint64_t 
  * device or a file has, without a transfer; then others, whose contents are written to the scratch file. Without one
  * these stay. Set it while no thread uses pointers to host copies of evictable objects. The shutdown removes it.
  * @param bytes  SYNCED_MEM_NO_BUDGET: no limit, as at first
- * @param scratch  a file, which the library keeps open, and of which it uses every byte; or NULL. Open it with O_DIRECT,
- *                 as it would else fill the system's cache. In a forked child contents in it are ERR_FORKED
+ * @param scratch  a file, which the library keeps open, and of which it uses every byte; or NULL. Open it with
+ *                 O_DIRECT, as it would else fill the system's cache. In a forked child contents in it are ERR_FORKED
  * @param over  gets by how much they still exceed the budget; or NULL
  * Blocking: until contents are written; until work on released copies has ended, if they still have more. Errors:
  * ERR_INVALID_ARGUMENT (the file can't be written, or is in memory). @since 0.2 */

@@ -1,6 +1,6 @@
 /*
- * The policy: which member goes first when memory is short. It knows times, and whether a
- * member is dirty; it knows neither devices nor objects. The words:
+ * The policy: which member goes first when memory is short. It knows times, and whether a member is dirty; it knows
+ * neither devices nor objects. The words:
  *
  *    member       something that takes up memory and can be brought back: for the library, an object's device copy
  *    use          a member is needed; the policy's time counts the uses of all members
@@ -15,8 +15,9 @@
  *    1. one without an interval, of these the one that was used first
  *    2. else the one with the greatest distance; of an overdue one its age counts, the time since its last use
  *
- * The distance of a dirty candidate counts half; with clean_first, it goes only if no other candidate is left. Each kind of candidates is in a heap of its own, since only candidates
- * of different kinds change their order while time goes by. The caller locks, and owns the members' structs.
+ * The distance of a dirty candidate counts half; with clean_first, it goes only if no other candidate is left. Each
+ * kind of candidates is in a heap of its own, since only candidates of different kinds change their order while time
+ * goes by. The caller locks, and owns the members' structs.
  */
 #ifndef SM_EVICT_POLICY_H
 #define SM_EVICT_POLICY_H

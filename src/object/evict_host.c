@@ -2,9 +2,9 @@
  * Eviction of host copies.
  *
  * Contents that only the host has are spilled with no lock held, so anybody may change them meanwhile. Whoever gets a
- * pointer to the host copy counts that in the copy (sm_count_given()): accesses do, and so do holds of a victim, as only
- * an object that is held has its pointers published. So if the copy has the same count afterwards, the scratch file has
- * its bytes.
+ * pointer to the host copy counts that in the copy (sm_count_given()): accesses do, and so do holds of a victim, as
+ * only an object that is held has its pointers published. So if the copy has the same count afterwards, the scratch
+ * file has its bytes.
  */
 #include "object/evict_host.h"
 

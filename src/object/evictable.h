@@ -1,7 +1,7 @@
 /*
  * Evictable objects: those whose copy on a side may go while nobody holds it there. Their pointers to the device are
- * published only while they are held; while host copies have a budget, that is so on the host too. Such an object has no
- * views, and memory of the library's own alone.
+ * published only while they are held; while host copies have a budget, that is so on the host too. Such an object has
+ * no views, and memory of the library's own alone.
  */
 #ifndef SM_EVICTABLE_H
 #define SM_EVICTABLE_H

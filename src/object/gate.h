@@ -7,8 +7,8 @@
 #include "object/shareable.h"
 
 /* Begin and end a call that uses the contents of the side, or of any (SM_SIDES). Without effect on an object that is
- * neither shareable nor evictable. Errors: as sm_gate_pass(). ERR_INVALID_STATE: the object is evictable and not held on
- * the side, which is the device's, or has a budget. */
+ * neither shareable nor evictable. Errors: as sm_gate_pass(). ERR_INVALID_STATE: the object is evictable and not held
+ * on the side, which is the device's, or has a budget. */
 synced_mem_status sm_gate_begin_any(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode);
 
 static inline synced_mem_status sm_gate_begin(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)

@@ -15,11 +15,11 @@ struct sm_hold_call {
 };
 
 /* Holds the objects, each of which is named once, and gives their copies on the side memory, and but for an overwrite
- * the contents, on the device in the order of the stream. Evicts others if the budget, or the device, has too little memory. Blocks as
- * transfers do, and where memory is short. On failure none is held; what was fetched stays. *failed: the object that
- * the failure is about, or NULL. ERR_INVALID_STATE: an object is not evictable. ERR_INVALID_ARGUMENT: one is named
- * twice. ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY: the objects are larger than the budget, or others hold too much of it; nothing was
- * evicted. */
+ * the contents, on the device in the order of the stream. Evicts others if the budget, or the device, has too little
+ * memory. Blocks as transfers do, and where memory is short. On failure none is held; what was fetched stays. *failed:
+ * the object that the failure is about, or NULL. ERR_INVALID_STATE: an object is not evictable. ERR_INVALID_ARGUMENT:
+ * one is named twice. ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY: the objects are larger than the budget, or
+ * others hold too much of it; nothing was evicted. */
 synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **failed);
 
 /* Ends one hold of each object on the side, and there the uses of streams that were given pointers to the device. Does

@@ -1,6 +1,6 @@
 /*
- * Checks holds and evictions while something fails: each call of the runtime, each allocation. A call that fails has held
- * nothing and lost nothing, and the same call then succeeds.
+ * Checks holds and evictions while something fails: each call of the runtime, each allocation. A call that fails has
+ * held nothing and lost nothing, and the same call then succeeds.
  */
 #include "break_device.h"
 #include "failing_calloc.h"

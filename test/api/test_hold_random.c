@@ -1,7 +1,7 @@
 /*
  * Compares random calls on evictable objects with a reference, which knows only the contents, the holds and the budget.
- * Budgets go from one that has room for nothing to one that has room for all. A budget that has room for a set and for all
- * that is held must not refuse it, one that has not must.
+ * Budgets go from one that has room for nothing to one that has room for all. A budget that has room for a set and for
+ * all that is held must not refuse it, one that has not must.
  */
 #include "files_kit.h"
 #include "hold_kit.h"

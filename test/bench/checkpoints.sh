@@ -49,8 +49,8 @@ check() { # PROGRAM DEVICE
     [ -e "$dir/last.partial" ] && fail "$device: saving left last.partial"
     works "ten steps" --stop 10 --save "$dir/first"
     works "fifteen steps" --stop 15 --save "$dir/second"
-    is_killed rename 1 && cmp -s "$dir/kept" "$dir/first" || fail "$device: before the rename the file is not the old one"
-    is_killed save 2 && cmp -s "$dir/kept" "$dir/second" || fail "$device: after the rename the file is not the new one"
+    is_killed rename 1 && cmp -s "$dir/kept" "$dir/first" || fail "$device: before the rename the file is not the old"
+    is_killed save 2 && cmp -s "$dir/kept" "$dir/second" || fail "$device: after the rename the file is not the new"
 
     # All calls of the system that write, in turn. There are three checkpoints.
     old=0
