@@ -26,6 +26,7 @@ static synced_mem *make_object(const struct blob *blob, int count, const char *p
     synced_mem_options options = named(blob, part, name);
     options.device = blob->device;
     options.gpu_allocator = gpu_allocator;
+    options.evictable = blob->evictable;
 
     synced_mem *object = NULL;
     if (synced_mem_create(&object, (size_t)count * BLOB_ELEMENT, &options) != SYNCED_MEM_OK)

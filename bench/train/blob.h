@@ -20,6 +20,7 @@ struct blob {
     const char *name;                          /* shown in errors; not copied */
     int device;                                /* as in synced_mem_options */
     const synced_mem_allocator *gpu_allocator; /* of the gradient; NULL: the library's */
+    bool evictable;                            /* of both objects, as in synced_mem_options */
     int dims;
     int shape[BLOB_MAX_DIMS];
     int count;    /* elements of the shape */

@@ -40,9 +40,15 @@ bool checkpoint_apply(const struct checkpoint *checkpoint, struct model *model);
  * and that files can be made in its folder. */
 bool checkpoint_can_write(const char *path);
 
-/* Writes the parameters of the model; those of the checkpoint are not used. The file at path is replaced as a whole, or
- * not at all: the new one is written beside it, as path.partial, and renamed when it is on the disk. */
-bool checkpoint_write(const struct checkpoint *checkpoint, const char *path, struct model *model,
-                      const struct text *text);
+/* A checkpoint that is being written; NULL: none. */
+struct checkpoint_writing;
+
+/* Begins to write the parameters of the model, as they are after the steps that are queued; those of the checkpoint are
+ * not used. Later steps may be queued meanwhile. Ends an earlier writing first. The file at path is replaced as a
+ * whole, or not at all: the new one is written beside it, as path.partial, and renamed when it is on the disk. */
+bool checkpoint_begin_write(const struct checkpoint *checkpoint, const char *path, struct model *model,
+                            const struct text *text, struct checkpoint_writing **out);
+/* Waits until the checkpoint is written, if there is one, and frees it. Fails if the file was not replaced. */
+bool checkpoint_end_write(struct checkpoint_writing **writing);
 
 #endif

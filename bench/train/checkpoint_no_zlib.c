@@ -31,9 +31,15 @@ bool checkpoint_can_write(const char *path)
     return fail("%s: this program was built without zlib, which checkpoints need", path);
 }
 
-bool checkpoint_write(const struct checkpoint *checkpoint, const char *path, struct model *model,
-                      const struct text *text)
+bool checkpoint_begin_write(const struct checkpoint *checkpoint, const char *path, struct model *model,
+                            const struct text *text, struct checkpoint_writing **out)
 {
-    (void)checkpoint, (void)model, (void)text;
+    (void)checkpoint, (void)model, (void)text, (void)out;
     return fail("%s: this program was built without zlib, which checkpoints need", path);
+}
+
+bool checkpoint_end_write(struct checkpoint_writing **writing)
+{
+    (void)writing;
+    return true;
 }

@@ -72,11 +72,19 @@ static const char *default_path(void)
     return TRAIN_TEXT;
 }
 
-/* Turns "any" and "gpu" into the CPU or the number of a GPU. With several ranks each takes a GPU of its machine. Fails
- * if the requested device is not available. needs_gpu: the CPU is not enough. */
-static bool choose_device(int *device, bool needs_gpu)
+/* Returns the flag that the CPU is not enough for, or NULL. */
+static const char *flag_for_gpu(const struct settings *settings)
 {
-    const char *const flag = needs_gpu ? "--overlap" : "--device";
+    if (settings->overlap > 0)
+        return "--overlap";
+    return settings->budget != SYNCED_MEM_NO_BUDGET ? "--budget" : NULL;
+}
+
+/* Turns "any" and "gpu" into the CPU or the number of a GPU. With several ranks each takes a GPU of its machine. Fails
+ * if the requested device is not available. needs_gpu: a flag that the CPU is not enough for, or NULL. */
+static bool choose_device(int *device, const char *needs_gpu)
+{
+    const char *const flag = needs_gpu ? needs_gpu : "--device";
     if (*device == SETTINGS_DEVICE_CPU)
         return backend_cpu_built() || fail("--device cpu: this program was built without CBLAS");
     const int gpus = backend_gpu_count();
@@ -155,6 +163,8 @@ static bool check_ranks(const struct settings *settings)
 {
     if (ranks.count > 1 && settings->overlap > 0)
         return fail("--overlap works with one rank only");
+    if (ranks.count > 1 && settings->budget != SYNCED_MEM_NO_BUDGET)
+        return fail("--budget works with one rank only");
     if (settings->batch % ranks.count != 0)
         return fail("--batch %d can't be divided among %d ranks", settings->batch, ranks.count);
     return true;
@@ -204,7 +214,7 @@ static int prepare_and_run(struct settings *settings)
     struct checkpoint from = {0};
     if (!settings->path)
         settings->path = default_path();
-    const bool prepared = check_ranks(settings) && choose_device(&settings->device, settings->overlap > 0) &&
+    const bool prepared = check_ranks(settings) && choose_device(&settings->device, flag_for_gpu(settings)) &&
                           text_load(&text, settings->path, settings->context) && prepare_files(settings, &text, &from);
     const int ended = all_prepared(prepared) ? share_and_run(settings, &text, &from) : ENDED_BY_MISUSE;
     checkpoint_free(&from);

@@ -51,6 +51,14 @@ static bool fill_random(struct blob *blob, float deviation, struct rng *rng)
     return true;
 }
 
+/* Without elements yet. */
+static struct blob make_blob(const struct model *model, const char *name)
+{
+    struct blob blob = blob_make(name, model->backend->device);
+    blob.evictable = model->holds.on;
+    return blob;
+}
+
 static void name_parameters(struct model *model)
 {
     const int layers = model->shape.layers;
@@ -62,7 +70,7 @@ static void name_parameters(struct model *model)
             snprintf(model->names[i], MODEL_NAME, "score %s", part);
         else
             snprintf(model->names[i], MODEL_NAME, "hidden %s %d", part, layers - i / 2 + 1);
-        model->parameters[i] = blob_make(model->names[i], model->backend->device);
+        model->parameters[i] = make_blob(model, model->names[i]);
     }
 }
 
@@ -88,11 +96,24 @@ static struct extent extent_of(const struct model_shape *s, int parameter)
     return (struct extent){2, {first ? s->context * s->embed : s->hidden, outputs}};
 }
 
+/* Views can't be evicted one by one. */
+static bool make_separate_parameters(struct model *model)
+{
+    for (int i = 0; i < model->count; ++i) {
+        const struct extent e = extent_of(&model->shape, i);
+        if (!blob_reshape(&model->parameters[i], e.dims, e.shape))
+            return false;
+    }
+    return true;
+}
+
 /* Makes all parameters one blob, and each a view of it. */
 static bool make_parameters(struct model *model)
 {
     size_t first[MODEL_MAX_PARAMETERS + 1] = {0};
     name_parameters(model);
+    if (model->holds.on)
+        return make_separate_parameters(model);
     for (int i = 0; i < model->count; ++i) {
         const struct extent e = extent_of(&model->shape, i);
         const size_t end = first[i] + (size_t)e.shape[0] * (size_t)e.shape[1];
@@ -130,23 +151,27 @@ static bool fill_parameters(struct model *model, struct rng *rng)
     return fill_layer(model, SCORES, 0.1F, rng);
 }
 
-bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape,
-                const synced_mem_allocator *gradients, struct rng *rng)
+static void make_blobs(struct model *model, const synced_mem_allocator *gradients)
 {
-    const int device = backend->device;
-    *model = (struct model){
-        .backend = backend,
-        .shape = *shape,
-        .all = blob_make("parameters", device),
-        .count = count_of(shape),
-        .input = blob_make("input", device),
-        .scores = blob_make("scores", device),
-        .row_loss = blob_make("row loss", device),
-        .totals = {blob_make("even total loss", device), blob_make("odd total loss", device)},
-    };
+    const int device = model->backend->device;
+    model->all = blob_make("parameters", device);
     model->all.gpu_allocator = gradients;
-    for (int i = 0; i < shape->layers; ++i)
-        model->units[i] = blob_make("units", device);
+    model->input = make_blob(model, "input");
+    for (int i = 0; i < model->shape.layers; ++i)
+        model->units[i] = make_blob(model, "units");
+    model->scores = make_blob(model, "scores");
+    model->row_loss = blob_make("row loss", device);
+    model->totals[0] = blob_make("even total loss", device);
+    model->totals[1] = blob_make("odd total loss", device);
+}
+
+bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape,
+                const synced_mem_allocator *gradients, uint64_t budget, struct rng *rng)
+{
+    *model = (struct model){.backend = backend, .shape = *shape, .count = count_of(shape)};
+    if (budget != SYNCED_MEM_NO_BUDGET && !holds_start(&model->holds, backend->device, budget, backend->stream))
+        return false;
+    make_blobs(model, gradients);
     if (make_parameters(model) && fill_parameters(model, rng) &&
         blob_vector(&model->totals[0], sizeof(double) / BLOB_ELEMENT) &&
         blob_vector(&model->totals[1], sizeof(double) / BLOB_ELEMENT) &&
@@ -158,6 +183,7 @@ bool model_make(struct model *model, const struct backend *backend, const struct
 
 void model_free(struct model *model)
 {
+    holds_end(&model->holds);
     for (int i = 0; i < model->count; ++i)
         blob_free(&model->parameters[i]);
     blob_free(&model->all);
@@ -180,6 +206,71 @@ size_t model_shape_parameters(const struct model_shape *shape)
     return parameters;
 }
 
+/* ---- Stages: what is held together ---- */
+
+static struct blob *output_of(struct model *model, int layer)
+{
+    return layer == SCORES ? &model->scores : &model->units[layer];
+}
+
+/* The hidden layer after another, or the scores. */
+static int layer_after(const struct model *model, int layer)
+{
+    return layer + 1 < model->shape.layers ? layer + 1 : SCORES;
+}
+
+static struct uses uses_of_embed(struct model *model)
+{
+    return (struct uses){
+        .objects = {[SYNCED_MEM_READ] = {embedding_of(model)->data}, [SYNCED_MEM_OVERWRITE] = {model->input.data}}};
+}
+
+static struct uses uses_of_linear(struct model *model, int layer)
+{
+    return (struct uses){.objects = {[SYNCED_MEM_READ] = {input_of(model, layer)->data, weight_of(model, layer)->data,
+                                                          bias_of(model, layer)->data},
+                                     [SYNCED_MEM_OVERWRITE] = {output_of(model, layer)->data}}};
+}
+
+static struct uses uses_of_loss(struct model *model, synced_mem *scores_grad)
+{
+    return (struct uses){.objects = {[SYNCED_MEM_READ] = {model->scores.data}, [SYNCED_MEM_OVERWRITE] = {scores_grad}}};
+}
+
+static struct uses uses_of_linear_backward(struct model *model, int layer)
+{
+    struct blob *const x = input_of(model, layer), *const weight = weight_of(model, layer);
+    struct blob *const y = output_of(model, layer);
+    return (struct uses){.objects = {[SYNCED_MEM_READ] = {x->data, weight->data, y->data},
+                                     [SYNCED_MEM_MUTABLE] = {y->grad},
+                                     [SYNCED_MEM_OVERWRITE] = {weight->grad, bias_of(model, layer)->grad, x->grad}},
+                         .dead = {y->data, y->grad}};
+}
+
+static struct uses uses_of_embed_backward(struct model *model)
+{
+    return (struct uses){
+        .objects = {[SYNCED_MEM_READ] = {model->input.grad}, [SYNCED_MEM_OVERWRITE] = {embedding_of(model)->grad}},
+        .dead = {model->input.data, model->input.grad}};
+}
+
+static struct uses uses_of_descent(struct model *model, int parameter)
+{
+    struct blob *const p = &model->parameters[parameter];
+    return (struct uses){.objects = {[SYNCED_MEM_READ] = {p->grad}, [SYNCED_MEM_MUTABLE] = {p->data}},
+                         .dead = {p->grad}};
+}
+
+static bool begin_stage(struct model *model, struct uses uses)
+{
+    return holds_begin_stage(&model->holds, &uses);
+}
+
+static bool end_stage(struct model *model, struct uses next)
+{
+    return holds_end_stage(&model->holds, &next);
+}
+
 /* ---- The linear layer: y = x * weight + bias ---- */
 
 static bool linear(struct model *model, int layer, struct blob *y)
@@ -187,7 +278,7 @@ static bool linear(struct model *model, int layer, struct blob *y)
     const struct backend *const backend = model->backend;
     struct blob *const x = input_of(model, layer), *const weight = weight_of(model, layer);
     const int rows = x->shape[0], inputs = weight->shape[0], outputs = weight->shape[1];
-    return blob_matrix(y, rows, outputs) &&
+    return blob_matrix(y, rows, outputs) && begin_stage(model, uses_of_linear(model, layer)) &&
            backend->multiply(false, false, rows, outputs, inputs, x->data, weight->data, y->data) &&
            backend->add_bias(rows, outputs, bias_of(model, layer)->data, y->data);
 }
@@ -231,19 +322,23 @@ static bool forward(struct model *model, const struct windows *windows)
     const struct backend *const backend = model->backend;
     const struct model_shape *const s = &model->shape;
     if (!blob_matrix(&model->input, windows->rows, s->context * s->embed) ||
-        !backend->embed(windows, s->embed, embedding_of(model)->data, model->input.data) || !queued(model, 0))
+        !begin_stage(model, uses_of_embed(model)) ||
+        !backend->embed(windows, s->embed, embedding_of(model)->data, model->input.data) || !queued(model, 0) ||
+        !end_stage(model, uses_of_linear(model, 0)))
         return false;
     for (int layer = 0; layer < s->layers; ++layer) {
         struct blob *const units = &model->units[layer];
-        if (!linear(model, layer, units) || !backend->squash(units->count, units->data) || !queued(model, 1 + layer))
+        if (!linear(model, layer, units) || !backend->squash(units->count, units->data) || !queued(model, 1 + layer) ||
+            !end_stage(model, uses_of_linear(model, layer_after(model, layer))))
             return false;
     }
-    return linear(model, SCORES, &model->scores) && queued(model, 1 + s->layers);
+    return linear(model, SCORES, &model->scores) && queued(model, 1 + s->layers) &&
+           end_stage(model, uses_of_loss(model, NULL));
 }
 
 static bool add_loss(struct model *model, const struct windows *windows, synced_mem *scores_grad)
 {
-    return blob_vector(&model->row_loss, windows->rows) &&
+    return blob_vector(&model->row_loss, windows->rows) && begin_stage(model, uses_of_loss(model, scores_grad)) &&
            model->backend->softmax_loss(windows, model->shape.vocabulary, model->scores.data, scores_grad,
                                         model->row_loss.data, model->totals[model->total].data);
 }
@@ -252,16 +347,22 @@ static bool backward(struct model *model, const struct windows *windows)
 {
     const struct backend *const backend = model->backend;
     const struct model_shape *const s = &model->shape;
-    if (!linear_backward(model, SCORES, &model->scores))
+    if (!begin_stage(model, uses_of_linear_backward(model, SCORES)) ||
+        !linear_backward(model, SCORES, &model->scores) ||
+        !end_stage(model, uses_of_linear_backward(model, s->layers - 1)))
         return false;
     for (int layer = s->layers - 1; layer >= 0; --layer) {
         struct blob *const units = &model->units[layer];
-        if (!backend->squash_backward(units->count, units->data, units->grad) || !linear_backward(model, layer, units))
+        if (!begin_stage(model, uses_of_linear_backward(model, layer)) ||
+            !backend->squash_backward(units->count, units->data, units->grad) ||
+            !linear_backward(model, layer, units) ||
+            !end_stage(model, layer > 0 ? uses_of_linear_backward(model, layer - 1) : uses_of_embed_backward(model)))
             return false;
     }
     struct blob *const embedding = embedding_of(model);
-    return backend->embed_backward(windows, s->embed, s->vocabulary, model->input.grad, embedding->grad) &&
-           complete(model, embedding);
+    return begin_stage(model, uses_of_embed_backward(model)) &&
+           backend->embed_backward(windows, s->embed, s->vocabulary, model->input.grad, embedding->grad) &&
+           complete(model, embedding) && end_stage(model, uses_of_descent(model, 0));
 }
 
 static bool descend(struct model *model, float rate, float decay)
@@ -272,7 +373,9 @@ static bool descend(struct model *model, float rate, float decay)
         const float kept = p->dims > 1 ? decay : 0.0F;
         if (model->buckets && !buckets_wait(model->buckets, i))
             return false;
-        if (!model->backend->descend(p->count, rate, kept, p->grad, p->data))
+        if (!begin_stage(model, uses_of_descent(model, i)) ||
+            !model->backend->descend(p->count, rate, kept, p->grad, p->data) ||
+            !end_stage(model, i + 1 < model->count ? uses_of_descent(model, i + 1) : uses_of_embed(model)))
             return false;
     }
     return true;
@@ -283,18 +386,20 @@ bool model_train(struct model *model, const struct windows *windows, float rate,
     struct reduce *const reduce = model->buckets ? model->buckets->reduce : NULL;
     return (!reduce || reduce->begin_step(reduce)) && queued(model, MODEL_BEGIN) && forward(model, windows) &&
            add_loss(model, windows, model->scores.grad) && queued(model, 2 + model->shape.layers) &&
-           backward(model, windows) && descend(model, rate, decay) &&
-           queued(model, model_gradient_part(model, model->count));
+           end_stage(model, uses_of_linear_backward(model, SCORES)) && backward(model, windows) &&
+           descend(model, rate, decay) && queued(model, model_gradient_part(model, model->count));
 }
 
 bool model_test(struct model *model, const struct windows *windows)
 {
-    return forward(model, windows) && add_loss(model, windows, NULL);
+    return forward(model, windows) && add_loss(model, windows, NULL) && end_stage(model, uses_of_embed(model));
 }
 
 bool model_draw(struct model *model, const struct windows *windows)
 {
-    return forward(model, windows) && model->backend->draw(windows, model->shape.vocabulary, model->scores.data);
+    return forward(model, windows) && begin_stage(model, uses_of_loss(model, NULL)) &&
+           model->backend->draw(windows, model->shape.vocabulary, model->scores.data) &&
+           end_stage(model, uses_of_embed(model));
 }
 
 bool model_end_loss(struct model *model)

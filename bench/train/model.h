@@ -8,6 +8,7 @@
 #include "backend.h"
 #include "blob.h"
 #include "buckets.h"
+#include "holds.h"
 #include "rng.h"
 
 #include <stdbool.h>
@@ -36,9 +37,9 @@ struct model_probe {
 struct model {
     const struct backend *backend;
     struct model_shape shape;
-    /* All parameters side by side, with their gradients; and each, a view of it. Their order is that in which the
-     * backward pass computes the gradients: weight and bias of the scores, of the last hidden layer and so on to the
-     * first, then the embedding. */
+    /* All parameters side by side, with their gradients; and each, a view of it, or with a budget blobs of their own.
+     * Their order is that in which the backward pass computes the gradients: weight and bias of the scores, of the last
+     * hidden layer and so on to the first, then the embedding. */
     struct blob all;
     struct blob parameters[MODEL_MAX_PARAMETERS];
     char names[MODEL_MAX_PARAMETERS][MODEL_NAME];
@@ -54,12 +55,15 @@ struct model {
     /* Where gradients and losses are summed over all ranks; NULL: nowhere. The owner of the model sets it. */
     const struct buckets *buckets;
     struct model_probe *probe; /* NULL: none. The owner of the model sets it. */
+    struct holds holds;
 };
 
 /* Makes a network with random weights, written on the host. gradients: the allocator of their device copy; NULL: the
- * library's. The model must stay where it is until it is freed. After a failure there is nothing to free. */
+ * library's. budget: the most device memory in bytes, for a backend on a GPU and one rank: parameters and activations
+ * are then evicted while no layer uses them; or SYNCED_MEM_NO_BUDGET. The model must stay where it is until it is
+ * freed. After a failure there is nothing to free. */
 bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape,
-                const synced_mem_allocator *gradients, struct rng *rng);
+                const synced_mem_allocator *gradients, uint64_t budget, struct rng *rng);
 void model_free(struct model *model);
 
 /* Returns the number of all parameters. */

@@ -223,7 +223,7 @@ static bool make_overlap(struct overlap *o)
     struct rng weights = rng_make(s->seed, RNG_WEIGHTS);
     o->rng = rng_make(s->seed, RNG_BATCHES);
     const struct model_shape shape = settings_shape(s, o->text->vocabulary);
-    return model_make(&o->model, o->backend, &shape, NULL, &weights);
+    return model_make(&o->model, o->backend, &shape, NULL, SYNCED_MEM_NO_BUDGET, &weights);
 }
 
 bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend)

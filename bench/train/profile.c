@@ -344,7 +344,7 @@ bool profile(const struct settings *settings, const struct text *text, const str
     };
     struct rng weights = rng_make(settings->seed, RNG_WEIGHTS);
     const struct model_shape shape = settings_shape(settings, text->vocabulary);
-    if (!model_make(&p.model, backend, &shape, reduce_gpu_allocator(ranks, backend), &weights))
+    if (!model_make(&p.model, backend, &shape, reduce_gpu_allocator(ranks, backend), SYNCED_MEM_NO_BUDGET, &weights))
         return false;
     p.part_count = model_gradient_part(&p.model, p.model.count) + 1;
     const bool done = batches_make(p.batches, backend->device, &p.rows, text->context) && open_reductions(&p) &&

@@ -25,6 +25,16 @@ static void print_run(const struct settings *s, const struct result *result)
            result->seconds > 0 ? characters / result->seconds : 0.0);
 }
 
+static void print_budget(const struct settings *s, const struct result *result)
+{
+    const struct evictions *const e = &result->evictions;
+    if (s->budget == SYNCED_MEM_NO_BUDGET)
+        return;
+    printf("budget      %" PRIu64 " bytes: %" PRIu64 " of %" PRIu64 " holds found nothing on the device; %" PRIu64
+           " evictions of %" PRIu64 " bytes, %" PRIu64 " of them without a transfer\n",
+           s->budget, e->misses, e->hits + e->misses, e->clean + e->dirty, e->bytes, e->clean);
+}
+
 static void print_sample(const struct result *result)
 {
     if (!result->sample)
@@ -64,6 +74,7 @@ void report(const struct settings *settings, const struct text *text, const stru
     print_text(settings, text);
     print_run(settings, result);
     print_ranks(settings, ranks, result);
+    print_budget(settings, result);
     print_sample(result);
     print_transfers(result);
     printf("\nheld-out loss %.6f nat/char, unigram %.6f, gain %.6f\n", result->held_out_loss, text->entropy,

@@ -23,6 +23,7 @@ static const struct settings defaults = {
     .rate = 0.3,
     .decay = 1e-3,
     .bucket = 4096,
+    .budget = SYNCED_MEM_NO_BUDGET,
 };
 
 /* Parses a flag's value as a whole number of min..max. */
@@ -37,7 +38,7 @@ static bool parse_whole(const char *flag, const char *text, int min, int max, in
     return true;
 }
 
-static bool parse_seed(const char *flag, const char *text, uint64_t *value)
+static bool parse_long(const char *flag, const char *text, uint64_t *value)
 {
     char *end;
     errno = 0;
@@ -115,7 +116,9 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
     if (strcmp(flag, "--device") == 0)
         return !value || parse_device(flag, value, &s->device);
     if (strcmp(flag, "--seed") == 0)
-        return !value || parse_seed(flag, value, &s->seed);
+        return !value || parse_long(flag, value, &s->seed);
+    if (strcmp(flag, "--budget") == 0)
+        return !value || parse_long(flag, value, &s->budget);
     if (strcmp(flag, "--rate") == 0)
         return !value || parse_real(flag, value, 100.0, &s->rate);
     if (strcmp(flag, "--decay") == 0)
@@ -144,6 +147,17 @@ static bool check_overlap(const struct settings *s)
         return fail("--timeline works only with --overlap");
     if (s->overlap > 0 && s->device == SETTINGS_DEVICE_CPU)
         return fail("--overlap needs a GPU: --device cpu has no pushes");
+    return true;
+}
+
+static bool check_budget(const struct settings *s)
+{
+    if (s->budget == SYNCED_MEM_NO_BUDGET)
+        return true;
+    if (s->overlap > 0 || s->profile)
+        return fail("--budget works without --overlap and --profile");
+    if (s->device == SETTINGS_DEVICE_CPU)
+        return fail("--budget needs a GPU: --device cpu has no memory of its own");
     return true;
 }
 
@@ -205,7 +219,8 @@ bool settings_parse(struct settings *settings, int count, char *const arguments[
             return fail("%s: its value is missing", argument);
         ++i;
     }
-    return check_sizes(settings) && check_overlap(settings) && check_profile(settings) && check_checkpoints(settings);
+    return check_sizes(settings) && check_overlap(settings) && check_budget(settings) && check_profile(settings) &&
+           check_checkpoints(settings);
 }
 
 struct model_shape settings_shape(const struct settings *settings, int vocabulary)
@@ -239,6 +254,7 @@ void settings_help(void)
         "  --rate X            initial learning rate, which falls to 0 over the run (%g)\n"
         "  --decay X           weight decay (%g)\n"
         "  --sample N          characters to generate (%d)\n"
+        "  --budget BYTES      the most memory on the GPU; layers that do not fit are evicted while others compute\n"
         "  --save FILE         write a checkpoint at the end, by which a later run can go on\n"
         "  --save-every N      write it every N steps too\n"
         "  --load FILE         go on from a checkpoint, with its seed; --steps counts from the first run\n"

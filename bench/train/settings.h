@@ -27,7 +27,8 @@ struct settings {
     int layers; /* hidden layers */
     int hidden; /* units of each */
     int embed;
-    int sample; /* characters to generate */
+    int sample;      /* characters to generate */
+    uint64_t budget; /* bytes of device memory; SYNCED_MEM_NO_BUDGET: no limit, and nothing is evicted */
     double rate;
     double decay;
     int bucket;          /* KiB of gradients that are reduced together */

@@ -38,6 +38,7 @@ struct run {
     struct reduce reduce;
     struct buckets buckets;
     struct model model;
+    struct checkpoint_writing *saved;
     struct result *result;
     struct progress progress;
 };
@@ -98,7 +99,7 @@ static int last_step(const struct run *run)
     return run->settings->stop > 0 ? run->settings->stop : run->settings->steps;
 }
 
-/* Writes a checkpoint after a step, if one is due. All ranks have the same parameters, and rank 0 writes them. batches:
+/* Begins a checkpoint after a step, if one is due. All ranks have the same parameters, and rank 0 writes them. batches:
  * the random numbers before those of the next batch. */
 static bool save(struct run *run, int steps, const struct rng *batches)
 {
@@ -109,7 +110,7 @@ static bool save(struct run *run, int steps, const struct rng *batches)
     for (int i = 0; i < run->model.count; ++i)
         count_down(run, (size_t)run->model.parameters[i].count * BLOB_ELEMENT);
     const struct checkpoint checkpoint = {.seed = s->seed, .batches = batches->state, .step = steps};
-    return checkpoint_write(&checkpoint, s->save, &run->model, run->text);
+    return checkpoint_begin_write(&checkpoint, s->save, &run->model, run->text, &run->saved);
 }
 
 /* A sum of the loss that has ended and was not read yet. */
@@ -175,9 +176,12 @@ static bool do_training(struct run *run)
     const struct progress_steps steps = {
         .first = first_step(run), .last = last_step(run), .all = s->steps, .batch = s->batch};
     run->progress = progress_start(&steps, s->quiet || run->ranks->rank > 0);
-    const bool done =
+    bool done =
         batches_make(batches, run->backend->device, &run->rows, run->text->context) && train_steps(run, batches);
     progress_end(&run->progress);
+    /* The caller ends a failed run of several ranks, and waits for nothing. */
+    if (done || run->ranks->count == 1)
+        done = checkpoint_end_write(&run->saved) && done;
     batches_free(batches);
     return done;
 }
@@ -297,12 +301,27 @@ static bool read_transfers(struct transfers *transfers)
     return true;
 }
 
+static bool read_evictions(struct evictions *evictions)
+{
+    synced_mem_stats stats = {.struct_size = sizeof stats};
+    if (synced_mem_get_stats(&stats) != SYNCED_MEM_OK)
+        return fail_library("statistics");
+    *evictions = (struct evictions){
+        .hits = stats.hold_hits,
+        .misses = stats.hold_misses,
+        .clean = stats.clean_evictions,
+        .dirty = stats.dirty_evictions,
+        .bytes = stats.evicted_bytes,
+    };
+    return true;
+}
+
 static bool make_model(struct run *run)
 {
     const struct settings *const s = run->settings;
     struct rng rng = rng_make(s->seed, RNG_WEIGHTS);
     const struct model_shape shape = settings_shape(s, run->text->vocabulary);
-    if (!model_make(&run->model, run->backend, &shape, reduce_gpu_allocator(run->ranks, run->backend), &rng))
+    if (!model_make(&run->model, run->backend, &shape, reduce_gpu_allocator(run->ranks, run->backend), s->budget, &rng))
         return false;
     if (run->from && !checkpoint_apply(run->from, &run->model)) {
         model_free(&run->model);
@@ -352,7 +371,7 @@ static bool measure(struct run *run)
     close_reductions(run);
     if (run->ranks->rank > 0)
         return true;
-    if (!do_test(run) || !do_sample(run) || !read_transfers(&after))
+    if (!do_test(run) || !do_sample(run) || !read_transfers(&after) || !read_evictions(&run->result->evictions))
         return false;
     run->result->measured = (struct transfers){
         .h2d = after.h2d - before.h2d,

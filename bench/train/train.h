@@ -17,6 +17,13 @@ struct transfers {
     uint64_t d2h, d2h_bytes;
 };
 
+/* Of objects with a budget, by the library's statistics. */
+struct evictions {
+    uint64_t hits;   /* holds of objects that were on the device */
+    uint64_t misses; /* of others */
+    uint64_t clean, dirty, bytes;
+};
+
 struct result {
     size_t parameters;
     int steps;             /* of this run */
@@ -30,6 +37,7 @@ struct result {
     size_t sample_length;
     struct transfers measured; /* by the library's statistics */
     struct transfers fewest;   /* that the algorithm needs; see train.c */
+    struct evictions evictions;
 };
 
 /* from: the checkpoint to go on from, or NULL. All ranks call it. Rank 0 alone prints progress, and has the held-out

@@ -87,6 +87,15 @@ typedef struct synced_mem_stats {
     uint64_t file_read_bytes;    /**< by them */
     uint64_t file_writes;        /**< of chunks of files */
     uint64_t file_write_bytes;   /**< by them */
+    uint64_t hold_hits;          /**< held objects that had their device memory */
+    uint64_t hold_misses;        /**< those that did not */
+    uint64_t hold_nanoseconds;   /**< of calls, to make room for objects */
+    uint64_t clean_evictions;    /**< of device copies whose contents were elsewhere too */
+    uint64_t dirty_evictions;    /**< of those that were pulled first */
+    uint64_t evicted_bytes;      /**< of both */
+    uint64_t host_evictions;     /**< of host copies whose contents were elsewhere too */
+    uint64_t spills;             /**< of those that went to the scratch file first */
+    uint64_t host_evicted_bytes; /**< of both */
 } synced_mem_stats;
 
 /** Fills stats, number by number while other threads go on. @since 0.1 */

@@ -3,6 +3,7 @@
 #define SM_ARGUMENT_H
 
 #include "api/report.h"
+#include "object/evictable.h"
 #include "object/shareable.h"
 
 #include <stdio.h>
@@ -19,11 +20,15 @@ static inline synced_mem_status sm_no_object(void)
     return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object is NULL");
 }
 
-/* Fails with ERR_INVALID_STATE if the size and the memory of the object cannot change: it is a view, or shareable. */
+/* Fails with ERR_INVALID_STATE if the size and the memory of the object cannot change: it is a view, held, or
+ * shareable. */
 static inline synced_mem_status sm_check_changeable(const synced_mem *mem)
 {
     if (mem->record.kind == SM_VIEW)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is a view: its size and its memory are its root's");
+    if (!mem->extras)
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_check_not_held(mem));
     return sm_check_not_shareable(mem);
 }
 

@@ -5,6 +5,7 @@
 #include "api/dlpack_type.h"
 #include "api/life.h"
 #include "base/status.h"
+#include "object/gate.h"
 #include "object/access.h"
 #include "object/exports.h"
 

@@ -4,6 +4,7 @@
 #include "api/argument.h"
 #include "api/environment.h"
 #include "base/status.h"
+#include "object/evict.h"
 #include "object/use_file.h"
 #include "object/write_file.h"
 
@@ -46,7 +47,10 @@ static synced_mem_status check_and_use(synced_mem *mem, synced_mem_file *file, u
     if (!mem)
         return sm_no_object();
     SM_TRY(check_file(file));
-    return sm_use_file(mem, file, offset);
+    const synced_mem_status status = sm_use_file(mem, file, offset);
+    if (mem->extras)
+        sm_evictable_refresh(mem);
+    return status;
 }
 
 synced_mem_status synced_mem_use_file(synced_mem *mem, synced_mem_file *file, uint64_t offset)

@@ -38,7 +38,7 @@ synced_mem_status synced_mem_get_device_info(int device, synced_mem_device_info 
 static void set_cache_limit(int device, uint64_t bytes)
 {
     sm_device_cache_set_limit(device, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);
-    if (sm_device_cache_bytes(device) > bytes)
+    if (sm_gpu_cached(device) > bytes)
         (void)sm_copy_free_cached(device);
 }
 

@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/status.h"
+#include "copy/scratch.h"
 #include "copy/device_cache.h"
 #include "copy/file_job.h"
 #include "copy/kernel_start.h"
@@ -17,6 +18,7 @@
 #include "memory/managed_pool.h"
 #include "memory/pinned/host_pool.h"
 #include "object/acquire.h"
+#include "object/evictable.h"
 #include "object/host_only.h"
 #include "object/objects.h"
 #include "object/piece.h"
@@ -37,7 +39,7 @@ static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies")
 static bool needs_extras(const synced_mem_options *options)
 {
     return options && (options->name || options->alignment || options->user || options->cpu_allocator ||
-                       options->gpu_allocator || options->placement || options->shareable);
+                       options->gpu_allocator || options->placement || options->shareable || options->evictable);
 }
 
 /* Stores NULL if all options have their defaults. */
@@ -53,7 +55,8 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
         status = sm_allocator_find(options->gpu_allocator, SM_GPU, &gpu);
     if (status != SYNCED_MEM_OK)
         return status;
-    struct sm_extras *const extras = calloc(1, sizeof *extras);
+    struct sm_extras *const extras =
+        calloc(1, options->evictable ? sizeof(struct sm_evictable) : sizeof(struct sm_extras));
     if (!extras)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of an object");
     extras->allocators[SM_CPU] = cpu;
@@ -62,6 +65,7 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
     extras->alignment = alignment > sizeof(void *) ? alignment : sizeof(void *);
     extras->requested_alignment = options->alignment;
     extras->user = options->user;
+    extras->is_evictable = options->evictable != 0;
     extras->requested_placement = (unsigned char)options->placement;
     atomic_init(&extras->placement, extras->requested_placement);
     if (options->name)
@@ -83,6 +87,8 @@ static synced_mem_status make_struct(struct synced_mem **out, size_t size, const
     sm_object_init(mem);
     atomic_store_explicit(&mem->record.size, size, memory_order_relaxed);
     mem->extras = extras;
+    if (sm_evictable_of(mem))
+        sm_evictable_of(mem)->mem = mem;
     sm_put_device(mem, options ? options->device : SYNCED_MEM_DEVICE_CURRENT);
     *out = mem;
     return SYNCED_MEM_OK;
@@ -283,12 +289,27 @@ static synced_mem_status destroy_view(struct synced_mem *view)
     return SYNCED_MEM_OK;
 }
 
+/* Takes an evictable object out of the reach of evictions. A parent's object is as it is until the child ends. */
+static synced_mem_status end_evictable(struct synced_mem *mem)
+{
+    struct sm_evictable *const evictable = sm_evictable_of(mem);
+    if (!evictable || mem->generation != sm_process_generation())
+        return SYNCED_MEM_OK;
+    if (sm_is_held(evictable, SM_GPU) || sm_is_held(evictable, SM_CPU))
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is held: unhold it before its last release");
+    sm_member_end(&evictable->member);
+    sm_member_end(&evictable->host);
+    return SYNCED_MEM_OK;
+}
+
 /* Destroys an object without references. Its memory goes first, because that can fail: the caller then has its
  * reference again. */
 static synced_mem_status destroy_object(struct synced_mem *mem)
 {
     sm_objects_wait_for_walks(mem);
-    const synced_mem_status status = mem->record.kind == SM_VIEW ? destroy_view(mem) : destroy_whole(mem);
+    synced_mem_status status = end_evictable(mem);
+    if (status == SYNCED_MEM_OK)
+        status = mem->record.kind == SM_VIEW ? destroy_view(mem) : destroy_whole(mem);
     if (status != SYNCED_MEM_OK)
         sm_objects_add(mem);
     return status;
@@ -374,6 +395,10 @@ static synced_mem_status shut_down_library(void)
         status = sm_device_shutdown();
     if (status == SYNCED_MEM_OK)
         sm_gpu_forget_peaks();
+    if (status == SYNCED_MEM_OK)
+        sm_budget_reset();
+    if (status == SYNCED_MEM_OK)
+        (void)sm_scratch_set(NULL);
     if (status == SYNCED_MEM_OK)
         sm_allocator_shutdown();
     sm_copy_trim();

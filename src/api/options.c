@@ -35,6 +35,12 @@ synced_mem_status sm_check_options(const synced_mem_options *options)
     if (options->shareable && (options->placement || options->cpu_allocator || options->gpu_allocator))
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                        "shareable works with separate placement and without allocators only");
+    if (options->evictable > 1)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "evictable %u is neither 0 nor 1", options->evictable);
+    if (options->evictable &&
+        (options->placement || options->cpu_allocator || options->gpu_allocator || options->shareable))
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "evictable works with separate placement, and neither with allocators nor with shareable");
     return SYNCED_MEM_OK;
 }
 

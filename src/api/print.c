@@ -75,6 +75,20 @@ static void print_files(FILE *file)
     print_size(file, "written", sm_count_of(SM_COUNT_file_write_bytes));
 }
 
+static void print_holds(FILE *file)
+{
+    print_heading(file, "holds and evictions");
+    print_number(file, "held objects that were on their device", sm_count_of(SM_COUNT_hold_hits));
+    print_number(file, "held objects that were not", sm_count_of(SM_COUNT_hold_misses));
+    print_number(file, "microseconds to make room", sm_count_of(SM_COUNT_hold_nanoseconds) / 1000);
+    print_number(file, "evictions, clean", sm_count_of(SM_COUNT_clean_evictions));
+    print_number(file, "evictions, pulled first", sm_count_of(SM_COUNT_dirty_evictions));
+    print_size(file, "evicted", sm_count_of(SM_COUNT_evicted_bytes));
+    print_number(file, "evictions of host copies, clean", sm_count_of(SM_COUNT_host_evictions));
+    print_number(file, "evictions of host copies, spilled first", sm_count_of(SM_COUNT_spills));
+    print_size(file, "evicted host copies", sm_count_of(SM_COUNT_host_evicted_bytes));
+}
+
 static void print_memory(FILE *file)
 {
     print_heading(file, "memory of the library's own");
@@ -148,6 +162,7 @@ synced_mem_status synced_mem_print_stats(FILE *file)
     print_transfers(file);
     if (sm_count_of(SM_COUNT_file_reads) + sm_count_of(SM_COUNT_file_writes) > 0)
         print_files(file);
+    print_holds(file);
     print_memory(file);
     print_host_pool(file);
     print_gpu_pools(file);

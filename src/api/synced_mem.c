@@ -5,6 +5,7 @@
 #include "api/argument.h"
 #include "api/options.h"
 #include "object/access.h"
+#include "object/evict.h"
 #include "object/push_pull.h"
 #include "copy/pin.h"
 #include "base/process.h"
@@ -348,12 +349,20 @@ synced_mem_status synced_mem_wait(synced_mem *mem)
 
 /* ---- Size ---- */
 
+/* After a call that may have changed the device memory. */
+static synced_mem_status refresh_after(synced_mem_status status, synced_mem *mem)
+{
+    if (mem->extras)
+        sm_evictable_refresh(mem);
+    return status;
+}
+
 static synced_mem_status check_and_resize(synced_mem *mem, size_t size, bool keep)
 {
     synced_mem_status status = mem ? sm_check_size(size) : sm_no_object();
     if (status == SYNCED_MEM_OK)
         status = sm_check_changeable(mem);
-    return status == SYNCED_MEM_OK ? sm_resize(mem, size, keep) : status;
+    return status == SYNCED_MEM_OK ? refresh_after(sm_resize(mem, size, keep), mem) : status;
 }
 
 synced_mem_status synced_mem_resize(synced_mem *mem, size_t size)
@@ -371,13 +380,13 @@ synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size)
 static synced_mem_status check_and_release_side(synced_mem *mem, enum sm_side side)
 {
     const synced_mem_status status = mem ? sm_check_changeable(mem) : sm_no_object();
-    return status == SYNCED_MEM_OK ? sm_release_side(mem, side) : status;
+    return status == SYNCED_MEM_OK ? refresh_after(sm_release_side(mem, side), mem) : status;
 }
 
 static synced_mem_status check_and_release(synced_mem *mem)
 {
     const synced_mem_status status = mem ? sm_check_changeable(mem) : sm_no_object();
-    return status == SYNCED_MEM_OK ? sm_release_memory(mem) : status;
+    return status == SYNCED_MEM_OK ? refresh_after(sm_release_memory(mem), mem) : status;
 }
 
 synced_mem_status synced_mem_release_cpu_data(synced_mem *mem)

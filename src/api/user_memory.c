@@ -39,6 +39,8 @@ static synced_mem_status check_memory(const synced_mem *mem, const synced_mem_me
                        memory->cpu_data);
     synced_mem_status status = sm_check_changeable(mem);
     if (status == SYNCED_MEM_OK)
+        status = sm_check_not_evictable(mem);
+    if (status == SYNCED_MEM_OK)
         status = check_flags(memory);
     if (status == SYNCED_MEM_OK)
         status = check_alignment(mem, memory->cpu_data, "host memory");

@@ -44,7 +44,16 @@
     X(file_reads)                                                                                                      \
     X(file_read_bytes)                                                                                                 \
     X(file_writes)                                                                                                     \
-    X(file_write_bytes)
+    X(file_write_bytes)                                                                                                \
+    X(hold_hits)                                                                                                       \
+    X(hold_misses)                                                                                                     \
+    X(hold_nanoseconds)                                                                                                \
+    X(clean_evictions)                                                                                                 \
+    X(dirty_evictions)                                                                                                 \
+    X(evicted_bytes)                                                                                                   \
+    X(host_evictions)                                                                                                  \
+    X(spills)                                                                                                          \
+    X(host_evicted_bytes)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

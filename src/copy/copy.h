@@ -137,6 +137,10 @@ void sm_copy_struct_give(struct sm_copy *copy);
  * contents are zeros. The caller owns *out; on failure it is unchanged. ERR_OUT_OF_HOST_MEMORY: there is too little. */
 synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out);
 
+/* Returns the bytes of the device memory that an object of this size gets, and the most of its host memory. */
+size_t sm_copy_device_bytes(size_t size, size_t alignment);
+size_t sm_copy_host_bytes(size_t size, size_t alignment);
+
 /* Obtains device memory of the library's own, usable in the stream's order. Waits for no work. The caller owns *out; on
  * failure it is unchanged. ERR_OUT_OF_DEVICE_MEMORY: there is too little. */
 synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
@@ -184,6 +188,11 @@ void sm_copy_unwrap(struct sm_copy *copy);
  * pools, the CUDA runtime may wait for the device to free device memory. Ignores NULL. Borrowed memory must have
  * nothing of the library's in flight. */
 void sm_copy_retire(struct sm_copy *copy);
+
+/* Does the same for device memory of the library's own, which is freed at once in the order of the stream, if that is
+ * possible: the stream waits for the work on it. The device cache does not get it. stream NULL: the library chooses
+ * one. */
+void sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *stream);
 
 /* Gives the memory of a retired copy back if possible, with full hands (see retired.h and base/hands.h). May call the
  * caller's callback or allocator. Returns true if the memory is gone; only the struct is left. Returns false if work on

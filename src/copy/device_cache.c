@@ -32,7 +32,6 @@ static struct cache {
     struct shard shards[SM_SHARDS];
     /* The members below are of all shards together. Each call changes most of them: one cache line. */
     alignas(SM_APART) _Atomic uint64_t kept; /* counts all copies that were ever kept */
-    atomic_size_t bytes;
     atomic_uint count;
     atomic_uint next; /* the shard that the next search through all shards begins with */
     /* Of the thread that enforces the limit. It is tried and never awaited, with a shard locked. So forks find it free. */
@@ -93,8 +92,7 @@ static void insert_copy(struct cache *on, struct shard *shard, struct sm_copy *c
     *bin = copy;
     insert_copy_by_age(shard, copy);
     atomic_fetch_add_explicit(&on->count, 1, memory_order_relaxed);
-    atomic_fetch_add(&on->bytes, copy->bytes);
-    sm_gpu_cached(copy->device, copy->bytes);
+    sm_gpu_cache_add(copy->device, copy->bytes);
     sm_count_up(SM_COUNT_gpu_spare_bytes, copy->bytes);
 }
 
@@ -109,8 +107,7 @@ static struct sm_copy *unlink_copy(struct cache *on, struct shard *shard, struct
     copy->newer = NULL;
     note_oldest(shard);
     atomic_fetch_sub_explicit(&on->count, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&on->bytes, copy->bytes, memory_order_relaxed);
-    sm_gpu_uncached(copy->device, copy->bytes);
+    sm_gpu_cache_remove(copy->device, copy->bytes);
     sm_count_down(SM_COUNT_gpu_spare_bytes, copy->bytes);
     return copy;
 }
@@ -153,6 +150,13 @@ static size_t get_cache_limit(const struct cache *on)
     return DEFAULT_LIMIT - atomic_load(&on->less);
 }
 
+/* A thread that sets the limit then reads the bytes, and one that adds bytes then reads the limit. Both orders are
+ * sequentially consistent, so one of the two sees the excess. */
+static bool is_beyond_limit(const struct cache *on)
+{
+    return atomic_load(&on->count) > MOST || sm_gpu_cached((int)(on - devices)) > get_cache_limit(on);
+}
+
 static void prepend_copy(struct sm_copy **list, struct sm_copy *copy)
 {
     copy->next = *list;
@@ -166,7 +170,7 @@ static struct sm_copy *take_excess(struct cache *on, struct shard *shard)
     struct sm_copy *copy = NULL;
     sm_lock(&shard->lock);
     if (shard->oldest && sm_mutex_try(&on->enforcing)) {
-        if (atomic_load(&on->count) > MOST || atomic_load(&on->bytes) > get_cache_limit(on))
+        if (is_beyond_limit(on))
             copy = take_oldest_of_shard(on, shard);
         sm_mutex_unlock(&on->enforcing);
     }
@@ -178,8 +182,7 @@ static struct sm_copy *take_excess(struct cache *on, struct shard *shard)
 static void enforce_cache_limit(struct cache *on, struct sm_copy **gone)
 {
     struct shard *shard;
-    while ((atomic_load(&on->count) > MOST || atomic_load(&on->bytes) > get_cache_limit(on)) &&
-           (shard = find_shard_of_oldest(on)) != NULL) {
+    while (is_beyond_limit(on) && (shard = find_shard_of_oldest(on)) != NULL) {
         struct sm_copy *const copy = take_excess(on, shard);
         if (copy)
             prepend_copy(gone, copy);
@@ -322,11 +325,6 @@ struct sm_copy *sm_device_cache_take_all(int device)
         sm_unlock(&each->lock);
     }
     return all;
-}
-
-size_t sm_device_cache_bytes(int device)
-{
-    return atomic_load(&devices[device].bytes);
 }
 
 void sm_device_cache_set_limit(int device, size_t bytes)

@@ -22,9 +22,6 @@ struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t byte
 /* Takes all copies of a device. Returns them as a list, which the caller must free. */
 struct sm_copy *sm_device_cache_take_all(int device);
 
-/* Returns the bytes kept on the device. */
-size_t sm_device_cache_bytes(int device);
-
 /* Sets how many bytes may be kept, up to the default of 1 GiB. Takes effect with the next copy that is kept. */
 void sm_device_cache_set_limit(int device, size_t bytes);
 /* Restores the default limits. */

@@ -1,4 +1,5 @@
 /* The disposal of a retired copy's memory, by its source. */
+#include "memory/accounting.h"
 #include "memory/allocator.h"
 #include "base/caller.h"
 #include "base/hands.h"
@@ -89,6 +90,7 @@ static void free_pageable_memory(struct sm_copy *copy)
 
 static void free_pinned_memory(const struct sm_copy *copy)
 {
+    sm_pinned_freed(copy->bytes);
     sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->block);
 }
 

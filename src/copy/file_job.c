@@ -47,6 +47,7 @@ struct sm_file_job {
     struct sm_trace_who who; /* the first object of the job */
     struct sm_file_writing writing;
     struct sm_file_write *writes_of; /* of each part; NULL: the job reads */
+    struct sm_file_end *end;         /* NULL: the failure is the file's */
     /* Constant once it has begun: */
     uint64_t bytes;
     size_t count;
@@ -177,17 +178,34 @@ static void end_read_to_device(struct sm_file_job *job)
     sm_fence_close(job->fence, get_job_status(job) == SYNCED_MEM_OK ? SM_FENCE_DONE : SM_FENCE_LOST, stray);
 }
 
-/* Ends a write, whose failure is the file's: the object is as before. */
+/* Ends a write, whose failure is the file's, or that of the caller who waits: the object is as before. */
 static void end_write(struct sm_file_job *job)
 {
     const struct sm_outcome outcome = {.status = job->status, .detail = job->why};
-    sm_file_end_writes(job->file, &job->writing, job->writes_of, job->count, &outcome);
+    const struct sm_outcome none = {.status = SYNCED_MEM_OK};
+    struct sm_file_end *const end = job->end;
+    sm_file_end_writes(job->file, &job->writing, job->writes_of, job->count, end ? &none : &outcome);
     sm_fence_close(job->fence, SM_FENCE_DONE, false);
+    if (!end)
+        return;
+    end->outcome = outcome;
+    sm_mutex_lock(&end->lock); /* the caller may give up the struct as soon as it is over */
+    end->is_over = true;
+    sm_events_add(&end->ended);
+    sm_mutex_unlock(&end->lock);
+}
+
+/* Other contents may be written there from now on. */
+static void drop_ranges(struct sm_file_job *job)
+{
+    for (size_t i = 0; i < job->count; i++)
+        sm_scratch_drop(job->parts[i].range);
 }
 
 /* The last worker calls it. */
 static void end_job(struct sm_file_job *job)
 {
+    drop_ranges(job);
     const bool failed = get_job_status(job) != SYNCED_MEM_OK;
     if (job->writes)
         end_write(job);
@@ -373,7 +391,7 @@ static void count_for_object(enum sm_direction direction, size_t size)
 /* ---- Reads ---- */
 
 synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_mem_file *file, uint64_t offset,
-                                    struct sm_copy *to, size_t size)
+                                    struct sm_scratch_range *range, struct sm_copy *to, size_t size)
 {
     if (!reads->job)
         SM_TRY(make_job(reads->room, false, reads->internal, &reads->job));
@@ -381,7 +399,10 @@ synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_m
     struct sm_file_part *const part = &job->parts[job->count++];
     assert(job->count <= reads->room && size > 0);
     sm_file_hold(file);
-    *part = (struct sm_file_part){.file = file, .offset = offset, .memory = sm_copy_data(to), .size = size};
+    if (range)
+        sm_scratch_hold(range);
+    *part =
+        (struct sm_file_part){.file = file, .offset = offset, .memory = sm_copy_data(to), .size = size, .range = range};
     job->bytes += size;
     sm_inflight_written(to, sm_fence_hold(job->fence));
     to->arriving = true;
@@ -410,8 +431,8 @@ static void join_parts(struct sm_file_job *job)
     for (size_t i = 1; i < job->count; i++) {
         struct sm_file_part *const last = &job->parts[count - 1];
         const struct sm_file_part *const next = &job->parts[i];
-        const bool follows =
-            next->file == last->file && next->offset == get_end(last) && next->memory == last->memory + last->size;
+        const bool follows = !next->range && next->file == last->file && next->offset == get_end(last) &&
+                             next->memory == last->memory + last->size;
         if (follows) {
             last->size += next->size;
             sm_file_drop(next->file);
@@ -504,11 +525,25 @@ void sm_file_writes_begin(struct sm_file_writes *writes)
     sm_inflight_unreserve_many(writes->reserved);
     writes->reserved = NULL;
     writes->job = NULL;
+    job->end = writes->end;
     job->writing.fence = job->fence;
     wait_if_full(job);
     while (!sm_file_enter_writes(job->file, &job->writing, job->writes_of, job->count, &job->waits))
         wait_if_full(job);
     begin_job(job);
+}
+
+synced_mem_status sm_file_job_wait(struct sm_file_end *end)
+{
+    for (bool over = false; !over;) {
+        const unsigned seen = sm_events_seen(&end->ended);
+        sm_mutex_lock(&end->lock);
+        over = end->is_over;
+        sm_mutex_unlock(&end->lock);
+        if (!over)
+            sm_events_wait(&end->ended, seen);
+    }
+    return sm_outcome_end(&end->outcome);
 }
 
 void sm_file_jobs_shutdown(void)

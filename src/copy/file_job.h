@@ -13,6 +13,7 @@
 
 #include "copy/file.h"
 #include "copy/inflight.h"
+#include "copy/scratch.h"
 
 /* The parts that a call reads. */
 struct sm_file_reads {
@@ -21,18 +22,28 @@ struct sm_file_reads {
     struct sm_file_job *job;    /* NULL: none was added */
 };
 
-/* Adds size bytes of the file to the first bytes of the copy, and enters the job as its arriving write: nothing else
- * may be in flight on the copy, except on the internal stream. Does not block. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (there
+/* Adds size bytes of the file to the first bytes of the copy, and enters the job as its arriving write: nothing else may
+ * be in flight on the copy, except on the internal stream. range: that the bytes are in, of the scratch file; the job
+ * holds it until they are read. NULL: another file. Does not block. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (there
  * is no thread), and of a device ERR_CUDA: nothing has changed. */
 synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_mem_file *file, uint64_t offset,
-                                    struct sm_copy *to, size_t size);
+                                    struct sm_scratch_range *range, struct sm_copy *to, size_t size);
 /* Begins the job, if there is one. Does not block. The collection is then empty. */
 void sm_file_reads_begin(struct sm_file_reads *reads);
+
+/* How a job has ended, for a caller that waits for it (sm_file_job_wait()). */
+struct sm_file_end {
+    struct sm_events ended;
+    struct sm_mutex lock;
+    bool is_over; /* guarded by the lock */
+    struct sm_outcome outcome;
+};
 
 /* The parts that a call writes to one file. */
 struct sm_file_writes {
     size_t room;
     struct synced_mem_file *file;
+    struct sm_file_end *end; /* gets a failure, of which the file then does not know; NULL: nobody waits */
     struct sm_file_job *job; /* made by sm_file_writes_make() */
     struct sm_use *reserved; /* one for each part */
 };
@@ -53,6 +64,9 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
 /* Begins the job, which has parts. It comes after earlier ones that write the same bytes. Does not block unless the
  * system has no memory. */
 void sm_file_writes_begin(struct sm_file_writes *writes);
+
+/* Waits for the job, and returns how it has ended. Blocks. */
+synced_mem_status sm_file_job_wait(struct sm_file_end *end);
 
 /* Ends the threads, after all jobs, and waits for them. */
 void sm_file_jobs_shutdown(void);

@@ -36,3 +36,16 @@ synced_mem_status sm_free_device(struct sm_copy *copy)
         sm_gpu_freed(copy->device, copy->bytes);
     return status;
 }
+
+bool sm_free_device_on(struct sm_copy *copy, struct sm_stream *stream)
+{
+    bool freed = stream->kind == SM_STREAM_INTERNAL;
+    if (!sm_device_frees_in_order(copy->device) || sm_inflight_order(copy, true, stream) != SYNCED_MEM_OK)
+        return false;
+    const synced_mem_status status =
+        freed ? sm_device_free(copy->device, copy->base, stream->handle) : sm_stream_free(stream, copy->base, &freed);
+    if (status != SYNCED_MEM_OK || !freed)
+        return false;
+    sm_gpu_freed(copy->device, copy->bytes);
+    return true;
+}

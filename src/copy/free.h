@@ -12,4 +12,8 @@ synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **interna
  * struct stays the caller's. On failure the memory stays, but memory of a lost device is gone. */
 synced_mem_status sm_free_device(struct sm_copy *copy);
 
+/* Does the same on this stream, which it makes wait for the work, if memory can be freed in the stream's order. Returns
+ * whether the memory is gone; else nothing has changed. */
+bool sm_free_device_on(struct sm_copy *copy, struct sm_stream *stream);
+
 #endif

@@ -1,6 +1,7 @@
 /* Obtaining the memory of copies. */
 #include "memory/accounting.h"
 #include "memory/allocator.h"
+#include "memory/budget.h"
 #include "copy/copy.h"
 #include "memory/guard.h"
 #include "base/hands.h"
@@ -51,7 +52,12 @@ static void trace_allocation(const struct sm_copy *copy, const char *from)
     sm_trace_allocation(copy->bytes, copy->device, copy->source, from);
 }
 
-synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
+size_t sm_copy_host_bytes(size_t size, size_t alignment)
+{
+    return compute_allocation_size(size, alignment, SM_DEVICE_ALIGNMENT);
+}
+
+static synced_mem_status obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
 {
     const bool pinned = device >= 0;
     struct sm_copy *const copy = take_struct(device, pinned ? SYNCED_MEM_SOURCE_PINNED : SYNCED_MEM_SOURCE_PAGEABLE);
@@ -80,11 +86,26 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     if (pinned && zeroed)
         memset(sm_copy_data(copy), 0, size);
     sm_count_up(SM_COUNT_host_allocations, 1);
-    if (!pinned)
+    if (pinned)
+        sm_pinned_obtained(bytes);
+    else
         sm_count_up(SM_COUNT_pageable_bytes, bytes);
     trace_allocation(copy, from);
     *out = copy;
     return SYNCED_MEM_OK;
+}
+
+/* Counts the memory before the claim ends, so that another thread may meet it twice, but never misses it. */
+synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
+{
+    const size_t bytes = compute_allocation_size(size, alignment, device >= 0 ? SM_DEVICE_ALIGNMENT : LEAST_PAGE);
+    const bool claims = sm_host_budget_on();
+    if (claims)
+        SM_TRY(sm_refusal_note(sm_budget_claim(SM_BUDGET_HOST, bytes), -1, bytes));
+    const synced_mem_status status = obtain_host(size, alignment, device, zeroed, out);
+    if (claims)
+        sm_budget_unclaim(SM_BUDGET_HOST, bytes);
+    return status;
 }
 
 static synced_mem_status obtain_fresh_copy(const struct sm_stream *stream, size_t bytes, struct sm_copy **out)
@@ -118,18 +139,34 @@ static struct sm_copy *take_cached_copy(const struct sm_stream *stream, size_t b
     return copy;
 }
 
+size_t sm_copy_device_bytes(size_t size, size_t alignment)
+{
+    return compute_allocation_size(size, alignment, SM_DEVICE_ALIGNMENT);
+}
+
 synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
                                         struct sm_copy **out)
 {
-    const size_t bytes = compute_allocation_size(size, alignment, SM_DEVICE_ALIGNMENT);
+    const size_t bytes = sm_copy_device_bytes(size, alignment);
     struct sm_copy *copy = take_cached_copy(stream, bytes);
     const bool cached = copy != NULL;
-    SM_TRY(cached ? SYNCED_MEM_OK : obtain_fresh_copy(stream, bytes, &copy));
+    const bool claims = !cached && sm_budget_on();
+    if (claims)
+        SM_TRY(sm_refusal_note(sm_budget_claim(stream->device, bytes), stream->device, bytes));
+    const synced_mem_status status = cached ? SYNCED_MEM_OK : obtain_fresh_copy(stream, bytes, &copy);
+    if (status != SYNCED_MEM_OK) {
+        if (claims)
+            sm_budget_unclaim(stream->device, bytes);
+        return status;
+    }
     set_allocation(copy, copy->base, bytes, alignment);
     copy->is_cached = false;
     copy->given = sm_copy_first_given();
     copy->arrivals = 0;
-    sm_gpu_obtained(stream->device, bytes);
+    if (claims)
+        sm_budget_obtained(stream->device, bytes);
+    else
+        sm_gpu_obtained(stream->device, bytes);
     if (sm_trace_on()) {
         const char *const fresh = sm_device_frees_in_order(stream->device) ? "pool" : "runtime";
         trace_allocation(copy, cached ? "spare" : fresh);

@@ -1,6 +1,7 @@
 /* Retiring copies. */
 #include "memory/accounting.h"
 #include "copy/copy.h"
+#include "copy/free.h"
 #include "copy/inflight.h"
 #include "memory/guard.h"
 #include "base/hands.h"
@@ -46,6 +47,26 @@ void sm_copy_retire(struct sm_copy *copy)
     copy->arriving = false; /* nobody needs the contents any more */
     sm_hands_fill();
     retire_copies(keep_in_cache(copy), NULL);
+    sm_hands_empty(true);
+}
+
+/* Returns whether the memory is gone. A failure to end the uses leaves that to a later try. */
+static bool free_on_stream(struct sm_copy *copy, struct sm_stream *stream)
+{
+    sm_inflight_note_strays(copy);
+    return !copy->untracked && !sm_inflight_queueing(copy, true) && sm_copy_end_streamless(copy) == SYNCED_MEM_OK &&
+           sm_free_device_on(copy, stream);
+}
+
+void sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *stream)
+{
+    sm_guard_forget(copy);
+    copy->arriving = false;
+    sm_hands_fill();
+    if (stream && free_on_stream(copy, stream))
+        sm_copy_struct_give(copy);
+    else
+        retire_copies(copy, NULL);
     sm_hands_empty(true);
 }
 

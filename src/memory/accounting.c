@@ -1,4 +1,4 @@
-/* Counts the device memory that the library holds. */
+/* Counts the memory that the library holds. */
 #include "memory/accounting.h"
 
 #include "base/shard.h"
@@ -10,8 +10,15 @@
 static struct held {
     alignas(SM_APART) _Atomic uint64_t now;
     _Atomic uint64_t high;
-    _Atomic uint64_t cached; /* in the device cache, and not in now */
+    /* In the device cache, and not in now. Of all devices. Other threads write the members above. */
+    alignas(SM_APART) _Atomic uint64_t cached;
 } held[SM_MAX_DEVICES];
+
+/* In use on each device, in shards, so that threads seldom contend. */
+static struct in_use {
+    alignas(SM_APART) _Atomic uint64_t of[SM_MAX_DEVICES];
+    _Atomic uint64_t pinned;
+} in_use[SM_SHARDS];
 
 /* Returns whether the device has a pool. The answer stays the same while the library has memory of the device. */
 static bool has_pool(int device)
@@ -32,6 +39,7 @@ void sm_gpu_obtained(int device, size_t bytes)
     }
     sm_count_up(SM_COUNT_gpu_allocations, 1);
     sm_count_up(SM_COUNT_gpu_bytes, bytes);
+    atomic_fetch_add_explicit(&in_use[sm_shard()].of[device], bytes, memory_order_relaxed);
 }
 
 void sm_gpu_freed(int device, size_t bytes)
@@ -39,18 +47,50 @@ void sm_gpu_freed(int device, size_t bytes)
     if (!has_pool(device))
         atomic_fetch_sub_explicit(&held[device].now, bytes, memory_order_relaxed);
     sm_count_down(SM_COUNT_gpu_bytes, bytes);
+    atomic_fetch_sub_explicit(&in_use[sm_shard()].of[device], bytes, memory_order_relaxed);
 }
 
-void sm_gpu_cached(int device, size_t bytes)
+/* Another thread may free what this one has obtained, between two loads. The sum can thus be negative, and counts as
+ * 0. */
+uint64_t sm_gpu_in_use(int device)
 {
-    if (!has_pool(device))
-        atomic_fetch_add_explicit(&held[device].cached, bytes, memory_order_relaxed);
+    uint64_t sum = 0;
+    for (int i = 0; i < SM_SHARDS; i++)
+        sum += atomic_load_explicit(&in_use[i].of[device], memory_order_relaxed);
+    return sum <= INT64_MAX ? sum : 0;
 }
 
-void sm_gpu_uncached(int device, size_t bytes)
+void sm_pinned_obtained(size_t bytes)
 {
-    if (!has_pool(device))
-        atomic_fetch_sub_explicit(&held[device].cached, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&in_use[sm_shard()].pinned, bytes, memory_order_relaxed);
+}
+
+void sm_pinned_freed(size_t bytes)
+{
+    atomic_fetch_sub_explicit(&in_use[sm_shard()].pinned, bytes, memory_order_relaxed);
+}
+
+uint64_t sm_host_in_use(void)
+{
+    uint64_t sum = sm_count_of(SM_COUNT_pageable_bytes);
+    for (int i = 0; i < SM_SHARDS; i++)
+        sum += atomic_load_explicit(&in_use[i].pinned, memory_order_relaxed);
+    return sum <= INT64_MAX ? sum : 0;
+}
+
+uint64_t sm_gpu_cached(int device)
+{
+    return atomic_load(&held[device].cached);
+}
+
+void sm_gpu_cache_add(int device, size_t bytes)
+{
+    atomic_fetch_add(&held[device].cached, bytes);
+}
+
+void sm_gpu_cache_remove(int device, size_t bytes)
+{
+    atomic_fetch_sub(&held[device].cached, bytes);
 }
 
 /* Repeats if the held bytes have grown beyond the new peak meanwhile. */

@@ -6,7 +6,7 @@
 #include "object/host_only.h"
 #include "object/reclaim.h"
 #include "object/renew.h"
-#include "object/shareable.h"
+#include "object/gate.h"
 #include "object/span.h"
 #include "stream/shared_ends.h"
 #include "base/status.h"

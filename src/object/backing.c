@@ -21,6 +21,17 @@ synced_mem_status sm_backing_make(struct synced_mem_file *file, uint64_t offset,
     return SYNCED_MEM_OK;
 }
 
+synced_mem_status sm_backing_make_spilled(struct sm_scratch_range *range, const struct synced_mem *root, size_t size,
+                                          struct sm_backing **out)
+{
+    const synced_mem_status status = sm_backing_make(sm_scratch_file(range), range->offset, root, 0, size, out);
+    if (status == SYNCED_MEM_OK)
+        (*out)->range = range;
+    else
+        sm_scratch_drop(range);
+    return status;
+}
+
 struct sm_backing *sm_backing_share(struct sm_backing *backing)
 {
     if (backing)
@@ -36,6 +47,7 @@ void sm_backing_drop(struct sm_backing *backing)
     sm_extents_remove(&backing->file->backings, &backing->extent);
     sm_files_unlock();
     sm_file_drop(backing->file);
+    sm_scratch_drop(backing->range);
     free(backing);
 }
 

@@ -7,6 +7,7 @@
 #define SM_BACKING_H
 
 #include "copy/file.h"
+#include "copy/scratch.h"
 #include "object/object.h"
 
 struct sm_backing {
@@ -15,12 +16,17 @@ struct sm_backing {
     const struct synced_mem *root;
     uint64_t origin; /* where the first byte of the root would be in the file; wraps around */
     size_t records;
+    struct sm_scratch_range *range; /* of contents that were spilled (copy/scratch.h); NULL: the program's file */
 };
 
 /* Makes the backing of some bytes of a root, which begin at the offset in the file, and enters them there. The caller
  * gives it to one record at least. Needs no lock. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_backing_make(struct synced_mem_file *file, uint64_t offset, const struct synced_mem *root,
                                   size_t begin, size_t size, struct sm_backing **out);
+
+/* Makes the backing of a root's contents in a range of the scratch file, and takes over the range, also on failure. */
+synced_mem_status sm_backing_make_spilled(struct sm_scratch_range *range, const struct synced_mem *root, size_t size,
+                                          struct sm_backing **out);
 
 /* Gives the record a backing in place of the one that it had. Its contents are then in that file. NULL: those of a
  * record of 0 bytes. */

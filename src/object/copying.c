@@ -10,7 +10,7 @@
 #include "object/pair_list.h"
 #include "object/reclaim.h"
 #include "object/several.h"
-#include "object/shareable.h"
+#include "object/gate.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
 
@@ -375,9 +375,9 @@ synced_mem_status sm_copy_objects(struct synced_mem *const *to, struct synced_me
         do
             status = copy_once(to, from, count, side, handle, failed);
         while (sm_reclaim_helps(&reclaim, status));
-        sm_gates_end(to, count);
+        sm_gates_end(to, count, side);
     }
-    sm_gates_end(from, count);
+    sm_gates_end(from, count, SM_SIDES);
     return status;
 }
 

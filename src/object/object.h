@@ -45,6 +45,7 @@ struct sm_extras {
     unsigned char requested_placement;               /* synced_mem_placement_kind */
     atomic_uchar placement; /* the same until it is decided, then the one in effect; written with the lock held */
     bool placed;            /* the placement is decided; guarded by the lock */
+    bool is_evictable;      /* constant; these are the extras of a struct sm_evictable (evictable.h) */
     char name[48];
 };
 
@@ -237,8 +238,8 @@ static inline const struct sm_allocator *sm_object_allocator(const struct synced
 {
     const struct sm_allocator *const own = mem->extras ? mem->extras->allocators[side] : NULL;
     const bool separate = !mem->extras || mem->extras->requested_placement == SYNCED_MEM_PLACEMENT_SEPARATE;
-    const bool shareable = mem->extras && mem->extras->sharing;
-    return own || !separate || shareable ? own : sm_allocator_of_all(side);
+    const bool own_memory = mem->extras && (mem->extras->sharing || mem->extras->is_evictable);
+    return own || !separate || own_memory ? own : sm_allocator_of_all(side);
 }
 
 /* Returns the object's name; "": it has none. */

@@ -164,27 +164,41 @@ static void insert_object_by_size(const struct synced_mem *mem, void *user)
     names->first[at] = (struct named){.mem = mem, .size = size, .name = sm_name_text(sm_object_name(mem))};
 }
 
-static struct sm_objects_text describe_objects(const struct names *names,
-                                               bool (*wanted)(const struct synced_mem *, void *))
+static struct sm_objects_text write_names(const struct names *found)
 {
     struct sm_objects_text out = {.text = "none"};
-    struct sm_slab_walk walk = {.begun = false};
-    struct names found = *names;
     size_t used = 0;
     unsigned named = 0;
-    while (sm_objects_next(&walk, wanted, insert_object_by_size, &found))
-        continue;
-    for (; named < NAMED && found.first[named].mem; named++) {
-        const struct named *const each = &found.first[named];
+    for (; named < NAMED && found->first[named].mem; named++) {
+        const struct named *const each = &found->first[named];
         char address[32];
         (void)snprintf(address, sizeof address, "%p", (const void *)each->mem);
         used += (size_t)snprintf(out.text + used, sizeof out.text - used, "%s%s%s%s of %s", used > 0 ? ", " : "",
                                  each->name.text[0] ? "'" : "", each->name.text[0] ? each->name.text : address,
                                  each->name.text[0] ? "'" : "", sm_size_text(each->size).text);
     }
-    if (found.found > named)
-        (void)snprintf(out.text + used, sizeof out.text - used, " and %u more", found.found - named);
+    if (found->found > named)
+        (void)snprintf(out.text + used, sizeof out.text - used, " and %u more", found->found - named);
     return out;
+}
+
+static struct sm_objects_text describe_objects(const struct names *names,
+                                               bool (*wanted)(const struct synced_mem *, void *))
+{
+    struct sm_slab_walk walk = {.begun = false};
+    struct names found = *names;
+    while (sm_objects_next(&walk, wanted, insert_object_by_size, &found))
+        continue;
+    return write_names(&found);
+}
+
+struct sm_objects_text sm_objects_largest_of(struct synced_mem *const *mems, size_t count)
+{
+    struct names found = {.found = (unsigned)count};
+    for (size_t i = 0; i < count; i++)
+        if (!found.first[NAMED - 1].mem || sm_size(mems[i]) > found.first[NAMED - 1].size)
+            insert_object_by_size(mems[i], &found);
+    return write_names(&found);
 }
 
 struct sm_objects_text sm_objects_alive(void)

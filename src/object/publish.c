@@ -4,6 +4,7 @@
 #include "copy/inflight.h"
 #include "copy/part.h"
 #include "memory/guard.h"
+#include "object/evictable.h"
 #include "object/guarding.h"
 #include "object/piece_tree.h"
 #include "object/span.h"
@@ -103,6 +104,16 @@ static __attribute__((noinline)) void publish_piece(struct sm_piece *piece)
     }
 }
 
+/* The pointers of an evictable object to a side where it is not held are not good. */
+static void withdraw_side(struct published *chosen, enum sm_side side)
+{
+    for (int writing = 0; writing < 2; writing++) {
+        chosen->ready[side][writing] = NULL;
+        if (side == SM_GPU)
+            chosen->on[writing] = &no_stream;
+    }
+}
+
 void sm_publish(struct sm_record *record)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -113,7 +124,10 @@ void sm_publish(struct sm_record *record)
         publish_piece(sm_piece_of(record));
         return;
     }
-    const struct published chosen = choose_all_published(record); /* in registers */
+    struct published chosen = choose_all_published(record); /* in registers */
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_owner_of(record)->extras; side++)
+        if (sm_is_unheld(sm_owner_of(record), side))
+            withdraw_side(&chosen, side);
     store_published(sm_owner_of(record), &chosen);
 }
 

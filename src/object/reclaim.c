@@ -7,13 +7,14 @@
 #include "base/hands.h"
 #include "memory/pinned/host_pool.h"
 #include "memory/managed_pool.h"
+#include "object/evict.h"
 #include "object/objects.h"
 #include "base/process.h"
 #include "base/refusal.h"
 #include "copy/retired.h"
 #include "base/stats.h"
 
-enum { REAP, WAIT, TRIM, CALL_HANDLER };
+enum { REAP, EVICT, WAIT, TRIM, CALL_HANDLER };
 enum { MOST_HANDLER_CALLS = 16, MOST_ROUNDS = 16 };
 
 static struct {
@@ -142,6 +143,11 @@ static bool may_have_missed_memory(struct sm_reclaim *reclaim, uint64_t passed)
     return true;
 }
 
+static int get_budget(const struct sm_refusal *refusal)
+{
+    return refusal->device >= 0 ? refusal->device : SM_BUDGET_HOST;
+}
+
 /* After the handler has freed something all steps are taken again, as the memory may still be in flight. */
 bool sm_reclaim_take_step(struct sm_reclaim *reclaim)
 {
@@ -156,6 +162,12 @@ bool sm_reclaim_take_step(struct sm_reclaim *reclaim)
         *passed = sm_hands_passed();
         reap_ended_copies(&refusal);
         return true;
+    case EVICT:
+        if (sm_evict_bytes(get_budget(&refusal), refusal.bytes))
+            return true;
+        (*step)++;
+        wait_for_pending(&refusal);
+        return true;
     case WAIT:
         wait_for_pending(&refusal);
         return true;
@@ -164,6 +176,10 @@ bool sm_reclaim_take_step(struct sm_reclaim *reclaim)
         return true;
     default:
         break;
+    }
+    if (sm_evict_bytes(get_budget(&refusal), refusal.bytes)) {
+        *step = WAIT;
+        return true;
     }
     *step = REAP;
     if (may_have_missed_memory(reclaim, *passed) || call_memory_handler(reclaim, &refusal))

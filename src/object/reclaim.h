@@ -6,8 +6,8 @@
  *         status = call_once(...);
  *     while (sm_reclaim_helps(&reclaim, status));
  *
- * The steps: dispose of retired copies whose work has ended; wait for the work on the others; trim the pools; call the
- * caller's handler.
+ * The steps: dispose of retired copies whose work has ended; evict; wait for the work on retired copies; trim the
+ * pools; evict more; call the caller's handler.
  */
 #ifndef SM_RECLAIM_H
 #define SM_RECLAIM_H

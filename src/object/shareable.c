@@ -264,26 +264,6 @@ void sm_gate_leave(struct sm_sharing *sharing)
         sm_events_add(&sharing->ended);
 }
 
-synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, enum sm_side side, enum sm_mode mode,
-                                 struct synced_mem **failed)
-{
-    for (size_t i = 0; i < count; i++) {
-        const synced_mem_status status = sm_gate_begin(mems[i], side, mode);
-        if (status != SYNCED_MEM_OK) {
-            sm_gates_end(mems, i);
-            *failed = mems[i];
-            return status;
-        }
-    }
-    return SYNCED_MEM_OK;
-}
-
-void sm_gates_end(struct synced_mem *const *mems, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        sm_gate_end(mems[i]);
-}
-
 synced_mem_status sm_check_not_shareable(const struct synced_mem *mem)
 {
     if (!sm_sharing_of(mem))

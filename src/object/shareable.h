@@ -55,32 +55,14 @@ synced_mem_status sm_sharing_check_process(const struct sm_sharing *sharing);
 
 /* ---- The gate ---- */
 
-/* Begin and end a call that uses the contents of the side, or of any (SM_SIDES). Without effect on an object that is
- * not shareable. Calls nest. ERR_INVALID_STATE: the process has no turn, or one to read, which does not allow this
- * call. ERR_FORKED: the object is the parent process's. For the device's side also as sm_shareable_find_device(). */
+/* Begin and end a call that uses the contents of the side, or of any (SM_SIDES); see gate.h. Calls nest.
+ * ERR_INVALID_STATE: the process has no turn, or one to read, which does not allow this call. ERR_FORKED: the object is
+ * the parent process's. For the device's side also as sm_shareable_find_device(). */
 synced_mem_status sm_gate_pass(struct sm_sharing *sharing, enum sm_side side, enum sm_mode mode);
 void sm_gate_leave(struct sm_sharing *sharing);
 
 /* Returns whether the calling thread is in such a call: a callback or a handler of the program's runs in it. */
 bool sm_gate_is_passed(void);
-
-static inline synced_mem_status sm_gate_begin(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
-{
-    struct sm_sharing *const sharing = sm_sharing_of(mem);
-    return sharing ? sm_gate_pass(sharing, side, mode) : SYNCED_MEM_OK;
-}
-
-static inline void sm_gate_end(const struct synced_mem *mem)
-{
-    struct sm_sharing *const sharing = sm_sharing_of(mem);
-    if (sharing)
-        sm_gate_leave(sharing);
-}
-
-/* Does the same for several objects. On failure none has begun, and *failed is the object. */
-synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, enum sm_side side, enum sm_mode mode,
-                                 struct synced_mem **failed);
-void sm_gates_end(struct synced_mem *const *mems, size_t count);
 
 /* Fails with ERR_INVALID_STATE if the object is shareable: its memory and its size stay. */
 synced_mem_status sm_check_not_shareable(const struct synced_mem *mem);

@@ -1,6 +1,7 @@
 /* Objects in files. */
 #include "object/use_file.h"
 
+#include "object/evictable.h"
 #include "object/pair.h"
 #include "object/shareable.h"
 #include "object/span.h"
@@ -28,6 +29,7 @@ static synced_mem_status use_file(struct synced_mem *mem, struct synced_mem_file
     const size_t size = sm_size(mem);
     struct sm_backing *backing = NULL;
     SM_TRY(check_memory(mem));
+    SM_TRY(sm_check_not_held(mem));
     SM_TRY(sm_file_check_range(file, offset, size));
     if (size > 0)
         SM_TRY(sm_backing_make(file, offset, sm_root(mem), sm_object_begin(mem), size, &backing));

@@ -8,7 +8,7 @@
 #include "object/overwritten.h"
 #include "object/reclaim.h"
 #include "object/several.h"
-#include "object/shareable.h"
+#include "object/gate.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
 
@@ -346,6 +346,6 @@ synced_mem_status sm_write_files(const struct sm_write_call *of, struct synced_m
     do
         status = write_once(of, failed);
     while (sm_reclaim_helps(&reclaim, status));
-    sm_gates_end(of->mems, of->count);
+    sm_gates_end(of->mems, of->count, SM_SIDES);
     return status;
 }

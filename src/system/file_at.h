@@ -19,6 +19,7 @@ struct sm_file_facts {
     bool appends;     /* writes go to the end of the file, whatever the offset */
     bool direct;      /* past the system's cache: offsets, sizes and memory have to be multiples of alignment */
     bool has_end;     /* sm_file_size() finds the size */
+    bool in_memory;   /* its file system keeps it there, as far as is known */
     size_t alignment; /* 1 if not direct */
 };
 

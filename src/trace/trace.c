@@ -330,3 +330,29 @@ void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm
     event.direction = host ? SM_D2H : SM_H2D;
     record_event_of(&sm_caller.subject, &event);
 }
+
+void sm_trace_write_hold(const struct sm_subject *subject, size_t bytes, bool reads)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_HOLD);
+    event.bytes = bytes;
+    event.direction = reads ? SM_H2D : SM_D2H;
+    record_event_of(subject, &event);
+}
+
+void sm_trace_write_eviction(uint64_t since, const struct sm_subject *subject, size_t bytes, enum sm_eviction how)
+{
+    static const char *const reasons[] = {[SM_EVICTION_CLEAN] = "clean",
+                                          [SM_EVICTION_PULLED] = "pulled first",
+                                          [SM_EVICTION_ON_HOST] = "host copy, clean",
+                                          [SM_EVICTION_SPILLED] = "host copy, spilled"};
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_EVICTION);
+    event.begin = since;
+    event.bytes = bytes;
+    event.what = reasons[how];
+    sm_lock(&trace.lock);
+    struct sm_traced *const traced = identify(subject, &event.who);
+    if (traced && how != SM_EVICTION_PULLED)
+        sm_traced_evicted(traced);
+    append_event(&event);
+    sm_unlock(&trace.lock);
+}

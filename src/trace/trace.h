@@ -102,6 +102,19 @@ static inline void sm_trace_chunk(uint64_t since, const struct sm_trace_who *who
         sm_trace_write_chunk(since, who, bytes, offset, writes);
 }
 
+/* How a copy was evicted: a device copy, clean or pulled first; a host copy, clean or spilled to the scratch file. */
+enum sm_eviction { SM_EVICTION_CLEAN, SM_EVICTION_PULLED, SM_EVICTION_ON_HOST, SM_EVICTION_SPILLED };
+
+/* Records the eviction of an object's copy. */
+void sm_trace_write_eviction(uint64_t since, const struct sm_subject *subject, size_t bytes, enum sm_eviction how);
+
+static inline void sm_trace_eviction(uint64_t since, const struct sm_subject *subject, size_t bytes,
+                                     enum sm_eviction how)
+{
+    if (since != 0)
+        sm_trace_write_eviction(since, subject, bytes, how);
+}
+
 /* ---- Transfers ---- */
 
 /* A transfer that is being queued. */
@@ -164,6 +177,15 @@ void sm_trace_write_allocation(size_t bytes, int device, unsigned source, const 
 void sm_trace_write_stream_wait(struct sm_trace_stream stream, uint64_t after);
 void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm_trace_stream stream);
 void sm_trace_write_staged(unsigned direction, size_t bytes, struct sm_trace_who *who);
+
+void sm_trace_write_hold(const struct sm_subject *subject, size_t bytes, bool reads);
+
+/* Records that an object is held, for the simulator of evictions. */
+static inline void sm_trace_hold(const struct sm_subject *subject, size_t bytes, bool reads)
+{
+    if (sm_trace_on())
+        sm_trace_write_hold(subject, bytes, reads);
+}
 
 static inline void sm_trace_head(const struct sm_trace_head *head)
 {

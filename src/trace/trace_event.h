@@ -13,7 +13,9 @@ enum sm_trace_kind {
     SM_TRACE_ALLOCATION,
     SM_TRACE_STREAM_WAIT,
     SM_TRACE_PREFETCH,
-    SM_TRACE_FILE /* a thread reads or writes a chunk of a file */
+    SM_TRACE_FILE, /* a thread reads or writes a chunk of a file */
+    SM_TRACE_HOLD,
+    SM_TRACE_EVICTION
 };
 
 struct sm_trace_event {
@@ -90,6 +92,8 @@ enum { SM_TRACED_TOP = 10 };
 /* The functions up to sm_traced_clear() run with the trace's lock held. */
 struct sm_traced *sm_traced_find(const struct sm_subject *subject); /* NULL: no memory for the struct */
 void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const struct sm_by *by);
+/* Counts an eviction that moves nothing as a turn, so that the summary shows objects that come and go. */
+void sm_traced_evicted(struct sm_traced *object);
 void sm_traced_end(const void *object);
 /* Fills top with the objects of most turns, in falling order. Returns their number. */
 size_t sm_traced_top(struct sm_traced top[SM_TRACED_TOP]);

@@ -290,6 +290,15 @@ void sm_trace_file_write(const struct sm_trace_event *event)
                         ",\"bytes\":%llu,\"file_offset\":%llu", (unsigned long long)event->bytes,
                         (unsigned long long)event->after);
         break;
+    case SM_TRACE_HOLD:
+        write_on_thread(event, "hold", "hold", false, ",\"number\":%llu,\"bytes\":%llu,\"mode\":\"%s\"",
+                        (unsigned long long)event->who.id, (unsigned long long)event->bytes,
+                        event->direction == SM_H2D ? "read" : "write");
+        break;
+    case SM_TRACE_EVICTION:
+        write_on_thread(event, "evict", "eviction", true, ",\"bytes\":%llu,\"reason\":\"%s\"",
+                        (unsigned long long)event->bytes, event->what);
+        break;
     }
 }
 

@@ -50,6 +50,12 @@ void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, cons
     object->stale_by[to] = object->lost_by[to];
 }
 
+void sm_traced_evicted(struct sm_traced *object)
+{
+    object->turns += object->last == SM_GPU;
+    object->last = SM_CPU;
+}
+
 /* ---- Objects with most turns ---- */
 
 static uint64_t count_object_transfers(const struct sm_traced *object)

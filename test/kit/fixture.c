@@ -259,6 +259,15 @@ synced_mem_stats stats_now(void)
     stats.file_read_bytes -= before_test.file_read_bytes;
     stats.file_writes -= before_test.file_writes;
     stats.file_write_bytes -= before_test.file_write_bytes;
+    stats.hold_hits -= before_test.hold_hits;
+    stats.hold_misses -= before_test.hold_misses;
+    stats.hold_nanoseconds -= before_test.hold_nanoseconds;
+    stats.clean_evictions -= before_test.clean_evictions;
+    stats.dirty_evictions -= before_test.dirty_evictions;
+    stats.evicted_bytes -= before_test.evicted_bytes;
+    stats.host_evictions -= before_test.host_evictions;
+    stats.spills -= before_test.spills;
+    stats.host_evicted_bytes -= before_test.host_evicted_bytes;
     return stats;
 }
 

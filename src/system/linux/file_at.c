@@ -7,10 +7,21 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Serves every file system where the kernel does not know the alignment. */
 enum { USUAL_ALIGNMENT = 4096 };
+
+/* By the numbers that the kernel's interface gives these file systems. */
+static bool is_in_memory(int file)
+{
+    struct statfs facts;
+    if (fstatfs(file, &facts) != 0)
+        return false;
+    const uint32_t type = (uint32_t)facts.f_type;
+    return type == 0x01021994 /* tmpfs */ || type == 0x858458f6 /* ramfs */ || type == 0x958458f6 /* hugetlbfs */;
+}
 
 static size_t find_alignment(int file)
 {
@@ -38,7 +49,8 @@ int sm_file_examine(int file, struct sm_file_facts *facts)
                                     .writes = (access == O_WRONLY || access == O_RDWR) && !(flags & O_PATH),
                                     .appends = (flags & O_APPEND) != 0,
                                     .direct = (flags & O_DIRECT) != 0,
-                                    .has_end = S_ISREG(status.st_mode)};
+                                    .has_end = S_ISREG(status.st_mode),
+                                    .in_memory = is_in_memory(file)};
     facts->alignment = facts->direct ? find_alignment(file) : 1;
     return 0;
 }

@@ -1,0 +1,231 @@
+/* The scratch file. */
+#include "copy/scratch.h"
+
+#include "base/process.h"
+
+#include <stdlib.h>
+
+/* Direct writes go in whole blocks, which are seldom larger. */
+enum { LEAST_BLOCK = 4096 };
+/* Sizes for each power of two of blocks, so that a range is larger than its bytes by an eighth at most. */
+enum { STEPS_LOG = 3, STEPS = 1 << STEPS_LOG, CLASSES = STEPS * 64 };
+
+/* Guarded by the lock of all. A file has one, as long as any of its ranges has contents. */
+struct sm_scratch {
+    struct sm_scratch *next;      /* of all */
+    struct synced_mem_file *file; /* held */
+    size_t holders;               /* ranges, and the library while it is the present one */
+    uint64_t block;
+    uint64_t end;  /* of the last range */
+    uint64_t used; /* bytes of the ranges that are taken */
+    struct sm_scratch_range *free[CLASSES];
+};
+
+static struct sm_lock guard = SM_LOCK_INITIALIZER;
+static struct sm_scratch *all;
+static struct sm_scratch *present; /* NULL: none */
+
+/* ---- Sizes ---- */
+
+/* Returns the class of a range of so many blocks, and stores how many it has. */
+static unsigned find_class(uint64_t blocks, uint64_t *rounded)
+{
+    unsigned shift = 0;
+    while ((blocks >> shift) >= 2 * STEPS)
+        shift++;
+    const uint64_t step = UINT64_C(1) << shift;
+    uint64_t steps = (blocks + step - 1) / step;
+    if (steps == 2 * STEPS) { /* the first of the next power of two */
+        steps = STEPS;
+        shift++;
+    }
+    *rounded = steps << shift;
+    return shift * STEPS + (unsigned)steps;
+}
+
+/* ---- The file ---- */
+
+static void remove_from_all(const struct sm_scratch *scratch)
+{
+    struct sm_scratch **link = &all;
+    while (*link != scratch)
+        link = &(*link)->next;
+    *link = scratch->next;
+}
+
+/* Returns what is to be freed, with no lock held; NULL: nothing. */
+static struct sm_scratch *drop_holder(struct sm_scratch *scratch)
+{
+    if (--scratch->holders > 0)
+        return NULL;
+    remove_from_all(scratch);
+    return scratch;
+}
+
+static void free_scratch(struct sm_scratch *scratch)
+{
+    if (!scratch)
+        return;
+    for (unsigned i = 0; i < CLASSES; i++) {
+        while (scratch->free[i]) {
+            struct sm_scratch_range *const range = scratch->free[i];
+            scratch->free[i] = range->next;
+            free(range);
+        }
+    }
+    sm_file_drop(scratch->file);
+    free(scratch);
+}
+
+static synced_mem_status check_file(const struct synced_mem_file *file)
+{
+    SM_TRY(sm_file_check_range(file, 0, 0));
+    if (!file->facts.writes)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the scratch file's descriptor does not allow writes");
+    if (file->facts.in_memory)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the scratch file is in memory itself: give one on a disk");
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status make_scratch(struct synced_mem_file *file, struct sm_scratch **out)
+{
+    SM_TRY(check_file(file));
+    struct sm_scratch *const scratch = calloc(1, sizeof *scratch);
+    if (!scratch)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a scratch file");
+    sm_file_hold(file);
+    scratch->file = file;
+    scratch->block = file->facts.alignment > LEAST_BLOCK ? file->facts.alignment : LEAST_BLOCK;
+    *out = scratch;
+    return SYNCED_MEM_OK;
+}
+
+/* Returns that of the file, which earlier contents may still use. */
+static struct sm_scratch *find_scratch(const struct synced_mem_file *file)
+{
+    struct sm_scratch *each = all;
+    while (each && each->file != file)
+        each = each->next;
+    return each;
+}
+
+/* Makes that of the file the present one. Returns what is to be freed. */
+static struct sm_scratch *change_present(struct sm_scratch *scratch)
+{
+    struct sm_scratch *const before = present;
+    if (scratch)
+        scratch->holders++;
+    present = scratch;
+    return before ? drop_holder(before) : NULL;
+}
+
+synced_mem_status sm_scratch_set(struct synced_mem_file *file)
+{
+    struct sm_scratch *made = NULL;
+    if (file)
+        SM_TRY(make_scratch(file, &made));
+    sm_lock(&guard);
+    struct sm_scratch *const known = file ? find_scratch(file) : NULL;
+    if (made && !known) {
+        made->next = all;
+        all = made;
+    }
+    struct sm_scratch *const gone = change_present(known ? known : made);
+    sm_unlock(&guard);
+    free_scratch(gone);
+    if (known)
+        free_scratch(made);
+    return SYNCED_MEM_OK;
+}
+
+bool sm_scratch_is_set(void)
+{
+    sm_lock(&guard);
+    const bool is_set = present != NULL;
+    sm_unlock(&guard);
+    return is_set;
+}
+
+/* ---- Ranges ---- */
+
+static void take_free_range(uint64_t size, struct sm_scratch_range *fresh, struct sm_scratch_range **out)
+{
+    struct sm_scratch *const scratch = present;
+    uint64_t blocks;
+    const unsigned size_class = find_class((size + scratch->block - 1) / scratch->block, &blocks);
+    struct sm_scratch_range *range = scratch->free[size_class];
+    if (range) {
+        scratch->free[size_class] = range->next;
+    } else if (blocks <= (SM_LARGEST_FILE - scratch->end) / scratch->block) {
+        range = fresh;
+        *range = (struct sm_scratch_range){.scratch = scratch,
+                                           .offset = scratch->end,
+                                           .size = blocks * scratch->block,
+                                           .size_class = (unsigned short)size_class};
+        scratch->end += range->size;
+    }
+    if (range) {
+        range->holders = 1;
+        scratch->holders++;
+        scratch->used += range->size;
+    }
+    *out = range;
+}
+
+synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
+{
+    *out = NULL;
+    struct sm_scratch_range *const fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a scratch file");
+    sm_lock(&guard);
+    const bool is_set = present != NULL;
+    if (is_set)
+        take_free_range(size, fresh, out);
+    sm_unlock(&guard);
+    if (*out != fresh)
+        free(fresh);
+    if (*out || !is_set)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FILE, "the scratch file can't have %llu bytes more", (unsigned long long)size);
+}
+
+void sm_scratch_hold(struct sm_scratch_range *range)
+{
+    sm_lock(&guard);
+    range->holders++;
+    sm_unlock(&guard);
+}
+
+/* Returns the scratch file if nobody holds it any more. */
+static struct sm_scratch *free_range(struct sm_scratch_range *range)
+{
+    struct sm_scratch *const scratch = range->scratch;
+    range->next = scratch->free[range->size_class];
+    scratch->free[range->size_class] = range;
+    scratch->used -= range->size;
+    return drop_holder(scratch);
+}
+
+void sm_scratch_drop(struct sm_scratch_range *range)
+{
+    if (!range)
+        return;
+    sm_lock(&guard);
+    struct sm_scratch *const gone = --range->holders == 0 ? free_range(range) : NULL;
+    sm_unlock(&guard);
+    free_scratch(gone);
+}
+
+struct synced_mem_file *sm_scratch_file(const struct sm_scratch_range *range)
+{
+    return range->scratch->file;
+}
+
+uint64_t sm_scratch_used(void)
+{
+    sm_lock(&guard);
+    const uint64_t used = present ? present->used : 0;
+    sm_unlock(&guard);
+    return used;
+}

@@ -1,0 +1,47 @@
+/*
+ * The scratch file: where contents go that only the host has, when its copies are evicted. The program gives the file,
+ * and the library has all of it. The words:
+ *
+ *    spill    write contents to the scratch file, so that it is their file then
+ *    range    bytes of the scratch file that are for one object's contents; whole blocks
+ *
+ * Ranges have a few sizes for each power of two, so that a range that was given back serves another object at once.
+ */
+#ifndef SM_SCRATCH_H
+#define SM_SCRATCH_H
+
+#include "copy/file.h"
+
+struct sm_scratch;
+
+struct sm_scratch_range {
+    struct sm_scratch_range *next; /* of a free range */
+    struct sm_scratch *scratch;    /* held */
+    size_t holders;                /* its backing, and reads of it that go on */
+    uint64_t offset;
+    uint64_t size;
+    unsigned short size_class;
+};
+
+/* Sets the scratch file for contents from now on; NULL: none. Contents in an earlier one stay there. Holds the file.
+ * ERR_INVALID_ARGUMENT: it can't be written, or is in memory. ERR_FORKED: the parent process has opened it.
+ * ERR_OUT_OF_HOST_MEMORY. On failure nothing has changed. */
+synced_mem_status sm_scratch_set(struct synced_mem_file *file);
+
+/* Returns whether there is one. */
+bool sm_scratch_is_set(void);
+
+/* Takes a range, and holds it. *out is NULL if there is no scratch file. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (no file is
+ * so large). */
+synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
+void sm_scratch_hold(struct sm_scratch_range *range);
+/* Removes a holder. After the last one other contents may be there. Ignores NULL. */
+void sm_scratch_drop(struct sm_scratch_range *range);
+
+/* Returns the file of a range. */
+struct synced_mem_file *sm_scratch_file(const struct sm_scratch_range *range);
+
+/* Returns the bytes of the present file that have contents. */
+uint64_t sm_scratch_used(void);
+
+#endif

@@ -1,0 +1,432 @@
+/* Budgets. */
+#include "memory/budget.h"
+
+#include "base/process.h"
+#include "base/text.h"
+#include "memory/accounting.h"
+
+#include <assert.h>
+
+atomic_bool sm_budget_flag;
+atomic_bool sm_host_budget_flag;
+
+/* Guarded by the lock. A limit of 0 is none, so that zeros are a device without a budget. */
+static struct budget {
+    uint64_t limit; /* plus one; 0: none */
+    bool implicit;
+    uint64_t claimed;
+    struct sm_policy policy;
+    unsigned leaving; /* victims that are not stuck */
+    unsigned stuck;
+    uint64_t candidates;
+    uint64_t candidate_bytes;
+} budgets[SM_BUDGETS];
+
+static struct sm_lock guard = SM_LOCK_INITIALIZER;
+static struct sm_events departures; /* victims that have left, or stay */
+static bool has_scratch;
+static uint64_t last_serial;
+
+static _Thread_local struct sm_reservation *in_use; /* the thread's reservation */
+
+void sm_budget_lock(void)
+{
+    sm_lock(&guard);
+}
+
+void sm_budget_unlock(void)
+{
+    sm_unlock(&guard);
+}
+
+/* ---- Numbers: with the lock ---- */
+
+static uint64_t get_limit(const struct budget *budget)
+{
+    return budget->limit > 0 ? budget->limit - 1 : SM_NO_BUDGET;
+}
+
+static uint64_t count_used(int device)
+{
+    if (device == SM_BUDGET_HOST)
+        return sm_host_in_use() + budgets[device].claimed;
+    return sm_gpu_in_use(device) + sm_gpu_cached(device) + budgets[device].claimed;
+}
+
+static uint64_t count_excess(int device, uint64_t more)
+{
+    const uint64_t limit = get_limit(&budgets[device]);
+    const uint64_t used = count_used(device) + more;
+    return used > limit ? used - limit : 0;
+}
+
+/* ---- Budgets ---- */
+
+static void note_whether_any(void)
+{
+    bool any = false;
+    for (int device = 0; device < SM_MAX_DEVICES; device++)
+        any = any || budgets[device].limit > 0;
+    atomic_store_explicit(&sm_budget_flag, any, memory_order_relaxed);
+    atomic_store_explicit(&sm_host_budget_flag, budgets[SM_BUDGET_HOST].limit > 0, memory_order_relaxed);
+}
+
+void sm_budget_set(int device, uint64_t bytes, bool implicit)
+{
+    struct budget *const budget = &budgets[device];
+    sm_lock(&guard);
+    if (!implicit || budget->limit == 0 || budget->implicit) {
+        budget->limit = bytes == SM_NO_BUDGET ? 0 : bytes + 1;
+        budget->implicit = implicit;
+        note_whether_any();
+    }
+    sm_unlock(&guard);
+}
+
+void sm_budget_set_scratch(bool is_there)
+{
+    sm_lock(&guard);
+    has_scratch = is_there;
+    budgets[SM_BUDGET_HOST].policy.clean_first = true;
+    sm_unlock(&guard);
+}
+
+uint64_t sm_budget_of(int device)
+{
+    sm_lock(&guard);
+    const uint64_t limit = get_limit(&budgets[device]);
+    sm_unlock(&guard);
+    return limit;
+}
+
+bool sm_budget_is_implicit(int device)
+{
+    sm_lock(&guard);
+    const bool implicit = budgets[device].limit > 0 && budgets[device].implicit;
+    sm_unlock(&guard);
+    return implicit;
+}
+
+uint64_t sm_budget_excess(int device)
+{
+    sm_lock(&guard);
+    const uint64_t excess = count_excess(device, 0);
+    sm_unlock(&guard);
+    return excess;
+}
+
+uint64_t sm_budget_used(int device)
+{
+    sm_lock(&guard);
+    const uint64_t used = count_used(device);
+    sm_unlock(&guard);
+    return used;
+}
+
+void sm_budget_reset(void)
+{
+    sm_lock(&guard);
+    for (int device = 0; device < SM_BUDGETS; device++)
+        budgets[device] = (struct budget){.limit = 0};
+    has_scratch = false;
+    note_whether_any();
+    sm_unlock(&guard);
+}
+
+/* ---- Memory that is obtained ---- */
+
+static bool take_of_reservation(int device, uint64_t bytes)
+{
+    struct sm_reservation *each = in_use;
+    while (each && (each->device != device || each->left < bytes))
+        each = each->outer;
+    if (each)
+        each->left -= bytes;
+    return each != NULL;
+}
+
+static synced_mem_status fail_host_claim(uint64_t bytes, uint64_t limit, uint64_t used, bool scratch)
+{
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                   "%llu bytes more would exceed the budget of %llu bytes for host copies, of which %llu are used%s",
+                   (unsigned long long)bytes, (unsigned long long)limit, (unsigned long long)used,
+                   scratch ? "" : "; there is no scratch file, so contents that only the host has stay");
+}
+
+synced_mem_status sm_budget_claim(int device, uint64_t bytes)
+{
+    struct budget *const budget = &budgets[device];
+    sm_lock(&guard);
+    bool fits = take_of_reservation(device, bytes);
+    if (!fits) {
+        fits = budget->implicit || count_excess(device, bytes) == 0;
+        budget->claimed += fits ? bytes : 0;
+    }
+    const uint64_t limit = get_limit(budget);
+    const uint64_t used = count_used(device);
+    const bool scratch = has_scratch;
+    sm_unlock(&guard);
+    if (fits)
+        return SYNCED_MEM_OK;
+    if (device == SM_BUDGET_HOST)
+        return fail_host_claim(bytes, limit, used, scratch);
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                   "%llu bytes more would exceed the budget of %llu bytes on device %d, of which %llu are used",
+                   (unsigned long long)bytes, (unsigned long long)limit, device, (unsigned long long)used);
+}
+
+void sm_budget_obtained(int device, uint64_t bytes)
+{
+    sm_lock(&guard);
+    sm_gpu_obtained(device, (size_t)bytes);
+    budgets[device].claimed -= bytes;
+    sm_unlock(&guard);
+}
+
+void sm_budget_unclaim(int device, uint64_t bytes)
+{
+    sm_lock(&guard);
+    budgets[device].claimed -= bytes;
+    sm_unlock(&guard);
+}
+
+/* ---- Members ---- */
+
+static bool is_unmovable(const struct sm_member *member, bool dirty)
+{
+    return sm_member_is_of_host(member) && dirty && !has_scratch;
+}
+
+static void offer_member(struct sm_member *member, bool dirty)
+{
+    struct budget *const budget = &budgets[member->device];
+    if (member->bytes == 0 || member->policy.is_candidate || is_unmovable(member, dirty))
+        return;
+    sm_policy_offer(&budget->policy, &member->policy, dirty);
+    budget->candidates++;
+    budget->candidate_bytes += member->bytes;
+}
+
+static void uncount_candidate(const struct sm_member *member)
+{
+    struct budget *const budget = &budgets[member->device];
+    budget->candidates--;
+    budget->candidate_bytes -= member->bytes;
+}
+
+static void withdraw_member(struct sm_member *member)
+{
+    if (!member->policy.is_candidate)
+        return;
+    uncount_candidate(member);
+    sm_policy_withdraw(&budgets[member->device].policy, &member->policy);
+}
+
+/* Takes the candidate that goes first. Its bytes are subtracted from *excess. */
+static struct sm_member *take_victim(int device, uint64_t *excess)
+{
+    const bool is_off = device == SM_BUDGET_HOST && budgets[device].limit == 0; /* host pointers need no hold then */
+    struct sm_member *const victim =
+        is_off ? NULL : (struct sm_member *)(void *)sm_policy_take(&budgets[device].policy);
+    if (!victim)
+        return NULL;
+    uncount_candidate(victim);
+    atomic_store_explicit(&victim->is_leaving, true, memory_order_release);
+    budgets[device].leaving++;
+    *excess -= victim->bytes < *excess ? victim->bytes : *excess;
+    return victim;
+}
+
+static struct sm_member *choose_victims(int device, uint64_t excess)
+{
+    struct sm_member *first = NULL;
+    struct sm_member **link = &first;
+    while (excess > 0) {
+        struct sm_member *const victim = take_victim(device, &excess);
+        if (!victim)
+            break;
+        victim->next = NULL;
+        *link = victim;
+        link = &victim->next;
+    }
+    return first;
+}
+
+struct sm_member *sm_budget_choose(int device, uint64_t bytes)
+{
+    sm_lock(&guard);
+    struct sm_member *const victims = choose_victims(device, bytes);
+    sm_unlock(&guard);
+    return victims;
+}
+
+bool sm_budget_has_candidates(int device)
+{
+    sm_lock(&guard);
+    const bool any = budgets[device].candidates > 0;
+    sm_unlock(&guard);
+    return any;
+}
+
+static bool is_leaving(const struct sm_member *member)
+{
+    return atomic_load_explicit(&member->is_leaving, memory_order_acquire);
+}
+
+static bool is_free_to_go(const struct sm_member *member)
+{
+    return atomic_load_explicit(&member->holds, memory_order_relaxed) == 0 && !is_leaving(member);
+}
+
+void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool dirty)
+{
+    sm_lock(&guard);
+    withdraw_member(member);
+    member->bytes = bytes;
+    if (bytes > 0)
+        member->device = device;
+    if (is_free_to_go(member))
+        offer_member(member, dirty);
+    sm_unlock(&guard);
+}
+
+void sm_member_unhold(struct sm_member *member, bool dirty)
+{
+    assert(atomic_load_explicit(&member->holds, memory_order_relaxed) > 0);
+    atomic_fetch_sub_explicit(&member->holds, 1, memory_order_relaxed);
+    if (is_free_to_go(member))
+        offer_member(member, dirty);
+}
+
+/* Uncounts a victim that has left, or was stuck. */
+static void uncount_victim(struct sm_member *member)
+{
+    struct budget *const budget = &budgets[member->device];
+    *(member->is_stuck ? &budget->stuck : &budget->leaving) -= 1;
+    member->is_stuck = false;
+}
+
+void sm_member_stick(struct sm_member *member)
+{
+    sm_lock(&guard);
+    uncount_victim(member);
+    member->is_stuck = true;
+    budgets[member->device].stuck++;
+    sm_unlock(&guard);
+    sm_events_add(&departures);
+}
+
+bool sm_budget_wait(int device, bool or_stuck)
+{
+    const unsigned seen = sm_events_seen(&departures);
+    sm_lock(&guard);
+    const bool any = budgets[device].leaving > 0 || (or_stuck && budgets[device].stuck > 0);
+    sm_unlock(&guard);
+    if (any)
+        sm_events_wait(&departures, seen);
+    return any;
+}
+
+void sm_member_left(struct sm_member *member, bool resident, bool dirty)
+{
+    sm_lock(&guard);
+    uncount_victim(member);
+    atomic_store_explicit(&member->is_leaving, false, memory_order_release);
+    if (!resident)
+        member->bytes = 0;
+    if (is_free_to_go(member))
+        offer_member(member, dirty);
+    sm_unlock(&guard);
+    sm_events_add(&departures);
+}
+
+void sm_member_end(struct sm_member *member)
+{
+    for (;;) {
+        const unsigned seen = sm_events_seen(&departures);
+        sm_lock(&guard);
+        const bool leaving = is_leaving(member);
+        if (!leaving)
+            withdraw_member(member);
+        sm_unlock(&guard);
+        if (!leaving)
+            return;
+        sm_events_wait(&departures, seen);
+    }
+}
+
+/* ---- Reservations ---- */
+
+void sm_reservation_begin(struct sm_reservation *reservation, int device)
+{
+    *reservation = (struct sm_reservation){.device = device, .serial = ++last_serial};
+}
+
+void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes)
+{
+    const bool was_resident = member->bytes > 0 && !is_leaving(member);
+    withdraw_member(member);
+    atomic_fetch_add_explicit(&member->holds, 1, memory_order_relaxed);
+    if (member->counted == reservation->serial)
+        return;
+    member->counted = reservation->serial;
+    reservation->set += bytes;
+    reservation->needed += was_resident ? 0 : bytes;
+    *(was_resident ? &reservation->hits : &reservation->misses) += 1;
+}
+
+bool sm_reservation_fit(struct sm_reservation *reservation)
+{
+    struct budget *const budget = &budgets[reservation->device];
+    reservation->budget = get_limit(budget);
+    if (budget->limit == 0)
+        return true;
+    const uint64_t spares = reservation->device == SM_BUDGET_HOST ? 0 : sm_gpu_cached(reservation->device);
+    const uint64_t excess = count_excess(reservation->device, reservation->needed);
+    reservation->frees_spares = reservation->needed > 0 && excess > 0 && spares > 0;
+    const uint64_t of_members = excess > spares ? excess - spares : 0;
+    if (reservation->needed > 0 && of_members > budget->candidate_bytes)
+        return false;
+    budget->claimed += reservation->needed;
+    reservation->left = reservation->needed;
+    reservation->is_claimed = true;
+    if (reservation->needed > 0)
+        reservation->victims = choose_victims(reservation->device, of_members);
+    return true;
+}
+
+void sm_reservation_count_use(const struct sm_reservation *reservation, struct sm_member *member)
+{
+    if (member->counted == reservation->serial)
+        sm_policy_use(&budgets[reservation->device].policy, &member->policy);
+    member->counted = 0;
+}
+
+bool sm_reservation_fit_more(struct sm_reservation *reservation)
+{
+    reservation->victims = NULL;
+    if (!reservation->is_claimed || reservation->needed == 0)
+        return true;
+    const uint64_t excess = count_excess(reservation->device, 0);
+    reservation->victims = choose_victims(reservation->device, excess);
+    return excess == 0 || reservation->victims;
+}
+
+void sm_reservation_use(struct sm_reservation *reservation)
+{
+    reservation->outer = in_use;
+    in_use = reservation;
+}
+
+void sm_reservation_end(struct sm_reservation *reservation)
+{
+    if (in_use == reservation)
+        in_use = reservation->outer;
+    if (!reservation->is_claimed)
+        return;
+    sm_lock(&guard);
+    budgets[reservation->device].claimed -= reservation->left;
+    sm_unlock(&guard);
+    reservation->left = 0;
+    reservation->is_claimed = false;
+}

@@ -1,0 +1,165 @@
+/*
+ * Budgets: how much memory the library may have on each device, and for host copies, and which members go when that is
+ * too little. This file counts bytes; object/evict.h moves them. Where a function takes a device, SM_BUDGET_HOST is the
+ * host. The words:
+ *
+ *    budget        the most that the library has on a device, its own spares included; or that host copies have
+ *    implicit      of a budget: the runtime refused memory when the library had so much. It holds for holds alone.
+ *    member        the copy of an evictable object on one side (evict_policy.h)
+ *    resident      of a member: it has memory
+ *    held          of a member: it does not go
+ *    claim         memory that is about to be obtained. It counts as the library's.
+ *    reservation   the claims of one hold, for all its members at once
+ *    victim        a member that was chosen to go: it is leaving until that is done, or has failed
+ *    unmovable     of a member of the host: no other place has its bytes, and there is no scratch file for them
+ *    stuck         of a victim: it can't go now. It goes on leaving until the hold has tried others.
+ *
+ * One lock guards all of it, so a hold gets all of its memory or none: two holds never wait for one another's.
+ */
+#ifndef SM_BUDGET_H
+#define SM_BUDGET_H
+
+#include "base/status.h"
+#include "device/device.h"
+#include "memory/evict_policy.h"
+
+#include <stdatomic.h>
+
+#define SM_NO_BUDGET UINT64_MAX
+
+enum { SM_BUDGET_HOST = SM_MAX_DEVICES, SM_BUDGETS };
+
+/* All zeros: not resident, not held. Guarded by the lock; the atomics may be read without it. */
+struct sm_member {
+    struct sm_policy_member policy; /* the first member of the struct */
+    struct sm_member *next;         /* in a list of victims */
+    uint64_t bytes;                 /* of its memory; 0: not resident, as far as is known */
+    uint64_t counted;               /* the serial of the reservation that counted it last */
+    atomic_uint holds;
+    int device; /* that its memory is on, or its last memory was */
+    atomic_bool is_leaving;
+    bool is_stuck;
+};
+
+static inline bool sm_member_is_of_host(const struct sm_member *member)
+{
+    return member->device == SM_BUDGET_HOST;
+}
+
+/* All zeros: none. */
+struct sm_reservation {
+    int device;
+    uint64_t serial;
+    uint64_t set;    /* the bytes of all members */
+    uint64_t needed; /* of those that are not resident */
+    uint64_t left;   /* of the claims */
+    uint64_t budget; /* at the time of sm_budget_fit() */
+    uint64_t hits, misses;
+    bool frees_spares; /* the device cache is to be emptied */
+    bool is_claimed;
+    struct sm_member *victims;
+    struct sm_reservation *outer; /* of the same thread */
+};
+
+extern atomic_bool sm_budget_flag;
+extern atomic_bool sm_host_budget_flag;
+
+/* Returns whether there is a budget on any device. */
+static inline bool sm_budget_on(void)
+{
+    return atomic_load_explicit(&sm_budget_flag, memory_order_relaxed);
+}
+
+/* Returns whether there is one for host copies. */
+static inline bool sm_host_budget_on(void)
+{
+    return atomic_load_explicit(&sm_host_budget_flag, memory_order_relaxed);
+}
+
+/* ---- Budgets ---- */
+
+/* Sets whether members of the host whose bytes no other place has can go. They are candidates from their next note. */
+void sm_budget_set_scratch(bool is_there);
+
+/* Sets a device's budget; SM_NO_BUDGET: none. implicit: only for holds, and no effect on a budget that is not. */
+void sm_budget_set(int device, uint64_t bytes, bool implicit);
+
+/* Returns the budget, or SM_NO_BUDGET. */
+uint64_t sm_budget_of(int device);
+
+/* Returns whether the device's budget is implicit. */
+bool sm_budget_is_implicit(int device);
+
+/* Returns by how many bytes the library exceeds the budget. */
+uint64_t sm_budget_excess(int device);
+
+/* Returns what the library has on the device, with spares and claims. */
+uint64_t sm_budget_used(int device);
+
+/* Forgets all budgets, and the intervals of all members, of which there must be none. */
+void sm_budget_reset(void);
+
+/* ---- Memory that is obtained while there is a budget ---- */
+
+/* Claims memory, of one of the thread's reservations if it has enough left. ERR_OUT_OF_DEVICE_MEMORY,
+ * ERR_OUT_OF_HOST_MEMORY: it would exceed the budget. */
+synced_mem_status sm_budget_claim(int device, uint64_t bytes);
+/* Ends the claim: the memory was obtained, and is counted; or it was not, or the caller has counted it. */
+void sm_budget_obtained(int device, uint64_t bytes);
+void sm_budget_unclaim(int device, uint64_t bytes);
+
+/* ---- Holds: with the lock ---- */
+
+void sm_budget_lock(void);
+void sm_budget_unlock(void);
+
+/* Begins a reservation on a device. */
+void sm_reservation_begin(struct sm_reservation *reservation, int device);
+
+/* Holds the member, and counts it once, with so many bytes. */
+void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes);
+
+/* Claims what the members need, and chooses victims if the budget does not have that much. Returns false if all
+ * candidates together are too little: nothing is claimed, and no victim chosen. */
+bool sm_reservation_fit(struct sm_reservation *reservation);
+
+/* Counts a use of a member, once, after the reservation has succeeded. */
+void sm_reservation_count_use(const struct sm_reservation *reservation, struct sm_member *member);
+
+/* Chooses more victims, if the memory that the others had was not enough. Returns false if there are none, though some
+ * are needed. */
+bool sm_reservation_fit_more(struct sm_reservation *reservation);
+
+/* Removes one hold. The last one makes the member a candidate, if it is resident. */
+void sm_member_unhold(struct sm_member *member, bool dirty);
+
+/* ---- Without the lock ---- */
+
+/* From now on the thread's claims are the reservation's, until the end. */
+void sm_reservation_use(struct sm_reservation *reservation);
+/* Gives back the claims that are left. */
+void sm_reservation_end(struct sm_reservation *reservation);
+
+/* Notes the member's memory; 0 bytes: it has none. If it is not held it is a candidate from now on. */
+void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool dirty);
+
+/* Chooses victims of so many bytes, or all candidates if these have less. Returns a list. */
+struct sm_member *sm_budget_choose(int device, uint64_t bytes);
+
+/* Notes that a victim can't go now. */
+void sm_member_stick(struct sm_member *member);
+
+/* Waits until a victim on the device has left or is stuck; or_stuck: or is no longer stuck. Returns false at once if
+ * there is none. Such waits end, as no eviction waits for a hold. */
+bool sm_budget_wait(int device, bool or_stuck);
+
+/* Ends the leaving of a victim. It stays a candidate if it stays resident. */
+void sm_member_left(struct sm_member *member, bool resident, bool dirty);
+
+/* Returns whether the device has members that may go now. */
+bool sm_budget_has_candidates(int device);
+
+/* Ends the member's part in all of this, as its object ends. Blocks while it is leaving. */
+void sm_member_end(struct sm_member *member);
+
+#endif

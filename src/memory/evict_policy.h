@@ -1,0 +1,63 @@
+/*
+ * The policy: which member goes first when memory is short. It knows times, and whether a member is dirty; it knows
+ * neither devices nor objects. The words:
+ *
+ *    member       something that takes up memory and can be brought back: for the library, an object's device copy
+ *    use          a member is needed; the policy's time counts the uses of all members
+ *    interval     the time between two uses of a member
+ *    candidate    a member that nobody uses now, so that it may go
+ *    dirty        of a candidate: its bytes have to be moved before it goes
+ *    distance     the time to the predicted next use: the last use and the mean of the last four intervals
+ *    overdue      of a candidate: its predicted use has passed by more than one interval, and by more than eight uses
+ *
+ * The candidate that goes first:
+ *
+ *    1. one without an interval, of these the one that was used first
+ *    2. else the one with the greatest distance; of an overdue one its age counts, the time since its last use
+ *
+ * The distance of a dirty candidate counts half; with clean_first, it goes only if no other candidate is left. Each
+ * kind of candidates is in a heap of its own, since only candidates of different kinds change their order while time
+ * goes by. The caller locks, and owns the members' structs.
+ */
+#ifndef SM_EVICT_POLICY_H
+#define SM_EVICT_POLICY_H
+
+#include "base/heap.h"
+
+enum { SM_POLICY_INTERVALS = 4 };
+enum sm_policy_kind { SM_POLICY_NEW, SM_POLICY_EXPECTED, SM_POLICY_OVERDUE, SM_POLICY_KINDS };
+
+/* All zeros: not used yet, and no candidate. */
+struct sm_policy_member {
+    struct sm_heap_node place; /* among the candidates of its kind; the first member of the struct */
+    struct sm_heap_node timer; /* of an expected candidate: when it is overdue */
+    uint64_t used_at;
+    uint64_t expected_at;
+    uint32_t intervals[SM_POLICY_INTERVALS]; /* the last ones, in a ring */
+    uint32_t count;                          /* of intervals, ever */
+    unsigned char kind;                      /* of a candidate: enum sm_policy_kind */
+    bool is_candidate;
+    bool is_dirty;
+};
+
+/* All zeros: no members. */
+struct sm_policy {
+    uint64_t now;
+    bool clean_first;
+    struct sm_heap heaps[SM_POLICY_KINDS][2]; /* the second: of dirty candidates */
+    struct sm_heap timers;
+};
+
+/* Counts a use of the member, which is no candidate from now on. */
+void sm_policy_use(struct sm_policy *policy, struct sm_policy_member *member);
+
+/* Makes the member a candidate. No effect if it is one. */
+void sm_policy_offer(struct sm_policy *policy, struct sm_policy_member *member, bool dirty);
+
+/* Makes it no candidate. No effect if it is none. */
+void sm_policy_withdraw(struct sm_policy *policy, struct sm_policy_member *member);
+
+/* Returns the candidate that goes first, and withdraws it; NULL: there is none. */
+struct sm_policy_member *sm_policy_take(struct sm_policy *policy);
+
+#endif

@@ -1,0 +1,266 @@
+/* Eviction. */
+#include "object/evict.h"
+
+#include "base/process.h"
+#include "base/refusal.h"
+#include "base/stats.h"
+#include "copy/retired.h"
+#include "object/evict_host.h"
+#include "object/exports.h"
+#include "object/fetch.h"
+#include "object/objects.h"
+#include "object/span.h"
+#include "object/transaction.h"
+
+#include <assert.h>
+
+/* An eviction. */
+struct departure {
+    struct synced_mem *mem;
+    struct sm_copy *copy; /* what has left the object */
+    bool was_dirty;
+};
+
+static bool is_dirty(const struct sm_record *record)
+{
+    return sm_whole_head(record) == sm_bit(SM_GPU);
+}
+
+/* Returns whether the object may lose its device copy now. */
+static bool may_go(const struct synced_mem *mem)
+{
+    const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), SM_GPU);
+    return !sm_is_held(sm_evictable_of(mem), SM_GPU) && !sm_is_exported(mem, SM_GPU) &&
+           copy->source == SYNCED_MEM_SOURCE_DEVICE && !copy->untracked;
+}
+
+/* Pulls the contents if the device alone has them. The stream of the eviction comes after the pull, unless threads have
+ * yet to queue it: then the host waits. */
+static synced_mem_status pull_contents(struct departure *departure, struct sm_waits *waits)
+{
+    struct sm_record *const record = sm_own_record(departure->mem);
+    if (is_dirty(record)) {
+        departure->was_dirty = true;
+        SM_TRY(sm_fetch(record, SM_CPU, SM_MOVE, NULL, waits));
+    }
+    return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), true), SM_UNTIL_QUEUED);
+}
+
+static synced_mem_status take_copy(struct departure *departure, struct sm_waits *waits)
+{
+    struct sm_record *const record = sm_own_record(departure->mem);
+    if (!sm_copy_of(record, SM_GPU) || !may_go(departure->mem))
+        return SYNCED_MEM_OK;
+    SM_TRY(pull_contents(departure, waits));
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    SM_TRY(sm_inflight_settle(copy, true, NULL));
+    sm_close_write(record);
+    sm_set_head(record, sm_head(record) & ~sm_bit(SM_GPU));
+    sm_count_valid(record);
+    departure->copy = sm_take_copy(record, SM_GPU);
+    return SYNCED_MEM_OK;
+}
+
+/* Takes the lock if no thread has it. Returns whether it did. */
+static bool try_lock(struct synced_mem *mem)
+{
+    sm_process_enter();
+    if (sm_mutex_try(&mem->lock))
+        return true;
+    sm_process_leave();
+    return false;
+}
+
+static synced_mem_status evict_object(struct departure *departure)
+{
+    struct sm_transaction transaction;
+    struct synced_mem *const mem = departure->mem;
+    if (sm_check_usable(mem) != SYNCED_MEM_OK || !try_lock(mem))
+        return SYNCED_MEM_OK;
+    synced_mem_status status = sm_begin(&transaction, mem);
+    assert(status == SYNCED_MEM_OK); /* the object has one record */
+    do
+        status = take_copy(departure, &transaction.waits);
+    while (sm_wait_again(&transaction, &status));
+    return sm_leave(&transaction, status);
+}
+
+/* The pull may need host memory, which has a budget of its own. */
+static synced_mem_status evict_with_room(struct departure *departure)
+{
+    synced_mem_status status;
+    do
+        status = evict_object(departure);
+    while (status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY && sm_host_budget_on() &&
+           sm_evict_bytes(SM_BUDGET_HOST, sm_evictable_bytes(departure->mem, SM_CPU)));
+    return status;
+}
+
+/* Returns whether the victim has gone. */
+static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
+{
+    const struct sm_evictable *const evictable = sm_evictable_of_member(victim);
+    struct departure departure = {.mem = evictable->mem};
+    const uint64_t since = sm_trace_begin();
+    const synced_mem_status status = evict_with_room(&departure);
+    *gone = departure.copy != NULL;
+    if (!*gone)
+        return status;
+    const size_t bytes = departure.copy->bytes;
+    sm_copy_retire_on(departure.copy, stream);
+    sm_count_up(departure.was_dirty ? SM_COUNT_dirty_evictions : SM_COUNT_clean_evictions, 1);
+    sm_count_up(SM_COUNT_evicted_bytes, bytes);
+    sm_trace_eviction(since, &(struct sm_subject){.object = departure.mem, .name = sm_object_name(departure.mem)},
+                      bytes, departure.was_dirty ? SM_EVICTION_PULLED : SM_EVICTION_CLEAN);
+    if (sm_host_budget_on())
+        sm_evictable_refresh(departure.mem); /* the host alone may have the contents now */
+    return status;
+}
+
+static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
+{
+    return sm_member_is_of_host(victim) ? sm_evict_host_victim(victim, gone)
+                                        : evict_device_victim(victim, stream, gone);
+}
+
+static struct synced_mem *find_object(struct sm_member *member)
+{
+    return sm_member_is_of_host(member) ? sm_evictable_of_host(member)->mem : sm_evictable_of_member(member)->mem;
+}
+
+static bool is_member_dirty(struct sm_member *member)
+{
+    const struct synced_mem *const mem = find_object(member);
+    return sm_member_is_of_host(member) ? sm_is_host_only_copy(mem) : is_dirty(sm_own_record(mem));
+}
+
+/* A victim whose copy has gone by another call has left too. */
+static bool has_copy(struct sm_member *member)
+{
+    return sm_copy_of(sm_own_record(find_object(member)), sm_member_is_of_host(member) ? SM_CPU : SM_GPU) != NULL;
+}
+
+/* Host memory that a device still reads is not free. So it is waited for, before others have to go. */
+static void wait_for_evicted_on_host(void)
+{
+    if (sm_budget_excess(SM_BUDGET_HOST) > 0)
+        (void)sm_retired_reap(true);
+}
+
+synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck)
+{
+    struct sm_outcome first;
+    const bool of_host = victims && sm_member_is_of_host(victims);
+    sm_outcome_set(&first, SYNCED_MEM_OK);
+    while (victims) {
+        struct sm_member *const victim = victims;
+        bool gone;
+        victims = victim->next;
+        const synced_mem_status status = evict_victim(victim, stream, &gone);
+        if (first.status == SYNCED_MEM_OK)
+            sm_outcome_set(&first, status);
+        if (!gone && has_copy(victim)) {
+            sm_member_stick(victim);
+            victim->next = *stuck;
+            *stuck = victim;
+        } else {
+            sm_member_left(victim, false, false);
+        }
+    }
+    if (of_host)
+        wait_for_evicted_on_host();
+    return sm_outcome_end(&first);
+}
+
+void sm_evict_keep(struct sm_member *stuck)
+{
+    while (stuck) {
+        struct sm_member *const member = stuck;
+        stuck = member->next;
+        sm_member_left(member, true, is_member_dirty(member));
+    }
+}
+
+static size_t count_members(const struct sm_member *list)
+{
+    size_t count = 0;
+    for (; list; list = list->next)
+        count++;
+    return count;
+}
+
+bool sm_evict_bytes(int device, uint64_t bytes)
+{
+    struct sm_member *stuck = NULL;
+    const struct sm_detail first = sm_detail_get();
+    const struct sm_refusal_noted refusal = sm_refusal_get();
+    struct sm_member *const victims = sm_budget_choose(device, bytes);
+    const size_t chosen = count_members(victims);
+    (void)sm_evict(victims, NULL, &stuck);
+    const bool any = count_members(stuck) < chosen;
+    sm_evict_keep(stuck);
+    sm_refusal_set(&refusal);
+    sm_detail_set(&first);
+    return any;
+}
+
+static uint64_t evict_while_possible(int device)
+{
+    if (sm_budget_excess(device) > 0 && device != SM_BUDGET_HOST)
+        (void)sm_copy_free_cached(device);
+    uint64_t excess = sm_budget_excess(device);
+    while (excess > 0 && sm_evict_bytes(device, excess))
+        excess = sm_budget_excess(device);
+    return excess;
+}
+
+/* Retired memory counts until it is freed. Its end, or that of another thread's eviction, may let a victim go that was
+ * stuck. */
+uint64_t sm_evict_excess(int device, bool waits)
+{
+    uint64_t excess = evict_while_possible(device);
+    if (excess == 0 || !waits)
+        return excess;
+    const struct sm_detail first = sm_detail_get();
+    (void)sm_retired_reap(true);
+    sm_detail_set(&first);
+    while (sm_budget_wait(device, false))
+        continue;
+    return evict_while_possible(device);
+}
+
+void sm_evictable_refresh(struct synced_mem *mem)
+{
+    struct sm_evictable *const evictable = sm_evictable_of(mem);
+    const struct sm_detail first = sm_detail_get();
+    if (!evictable || sm_check_and_lock(mem) != SYNCED_MEM_OK) {
+        sm_detail_set(&first);
+        return;
+    }
+    const struct sm_record *const record = sm_own_record(mem);
+    const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    const struct sm_copy *const host = sm_copy_of(record, SM_CPU);
+    sm_member_note(&evictable->member, copy ? copy->device : 0, copy ? copy->bytes : 0, is_dirty(record));
+    if (sm_host_budget_on())
+        sm_member_note(&evictable->host, SM_BUDGET_HOST, host ? host->bytes : 0, sm_is_host_only_copy(mem));
+    sm_unlock_object(mem);
+}
+
+static bool is_evictable(const struct synced_mem *mem, void *user)
+{
+    (void)user;
+    return sm_evictable_of(mem) != NULL;
+}
+
+static void refresh_visited(const struct synced_mem *mem, void *user)
+{
+    (void)user;
+    sm_evictable_refresh((struct synced_mem *)(uintptr_t)mem); /* its unlock publishes */
+}
+
+void sm_evictables_refresh(void)
+{
+    struct sm_slab_walk walk = {0};
+    while (sm_objects_next(&walk, is_evictable, refresh_visited, NULL))
+        continue;
+}

@@ -1,0 +1,15 @@
+/* Eviction of host copies. */
+#ifndef SM_EVICT_HOST_H
+#define SM_EVICT_HOST_H
+
+#include "object/evictable.h"
+
+/* Evicts the host copy of a victim, unless it is held by now, or another thread works on it. Contents that the device
+ * or a file has are dropped; others are spilled first, and that is waited for. No lock may be held. *gone: whether the
+ * host copy has gone. ERR_FILE: the scratch file could not be written; the host copy stays. */
+synced_mem_status sm_evict_host_victim(struct sm_member *victim, bool *gone);
+
+/* Returns whether the host alone has the contents. */
+bool sm_is_host_only_copy(const struct synced_mem *mem);
+
+#endif

@@ -1,0 +1,501 @@
+/* Holds. */
+#include "object/hold.h"
+
+#include "base/process.h"
+#include "base/refusal.h"
+#include "base/stats.h"
+#include "copy/retired.h"
+#include "copy/scratch.h"
+#include "object/evict.h"
+#include "object/fetch.h"
+#include "object/objects.h"
+#include "object/publish.h"
+#include "object/reclaim.h"
+#include "object/span.h"
+#include "stream/shared_ends.h"
+#include "system/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* ---- Checks ---- */
+
+static int compare_objects(const void *a, const void *b)
+{
+    const uintptr_t first = (uintptr_t) * (struct synced_mem *const *)a;
+    const uintptr_t second = (uintptr_t) * (struct synced_mem *const *)b;
+    return (first > second) - (first < second);
+}
+
+/* Lists of objects that were created one after the other mostly ascend. */
+static bool do_objects_ascend(struct synced_mem *const *mems, size_t count)
+{
+    size_t i = 1;
+    while (i < count && (uintptr_t)mems[i - 1] < (uintptr_t)mems[i])
+        i++;
+    return i >= count;
+}
+
+static synced_mem_status check_named_once(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+{
+    if (do_objects_ascend(mems, count))
+        return SYNCED_MEM_OK;
+    struct synced_mem **const sorted = calloc(count, sizeof *sorted);
+    if (!sorted)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu objects", count);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = mems[i];
+    qsort(sorted, count, sizeof *sorted, compare_objects);
+    size_t i = 1;
+    while (i < count && sorted[i - 1] != sorted[i])
+        i++;
+    const bool repeats = i < count;
+    if (repeats)
+        *failed = sorted[i];
+    free(sorted);
+    return repeats ? sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "an object is named more than once") : SYNCED_MEM_OK;
+}
+
+static synced_mem_status check_objects(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
+{
+    for (size_t i = 0; i < count; i++) {
+        *failed = mems[i];
+        SM_TRY(sm_check_usable(mems[i]));
+        if (!sm_evictable_of(mems[i]))
+            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                           "the object is not evictable: set that option when it is made");
+    }
+    *failed = NULL;
+    return check_named_once(mems, count, failed);
+}
+
+/* ---- Memory ---- */
+
+static synced_mem_status fail_too_large_for_host(const struct sm_reservation *reservation, const char *largest)
+{
+    const unsigned long long budget = reservation->budget;
+    (void)sm_refusal_note(SYNCED_MEM_OK, -1, 0);
+    if (reservation->set > reservation->budget)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                       "the objects have %llu bytes, but the budget for host copies is %llu; the largest are %s",
+                       (unsigned long long)reservation->set, budget, largest);
+    return sm_fail(
+        SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+        "the objects need %llu bytes more on the host, but of the budget of %llu for host copies too much is "
+        "held, or can't go%s; the largest are %s",
+        (unsigned long long)reservation->needed, budget,
+        sm_scratch_is_set() ? "" : ", as there is no scratch file for what only the host has", largest);
+}
+
+static synced_mem_status fail_too_large(const struct sm_reservation *reservation, struct synced_mem *const *mems,
+                                        size_t count)
+{
+    const struct sm_objects_text largest = sm_objects_largest_of(mems, count);
+    const unsigned long long set = reservation->set;
+    const unsigned long long budget = reservation->budget;
+    if (reservation->device == SM_BUDGET_HOST)
+        return fail_too_large_for_host(reservation, largest.text);
+    (void)sm_refusal_note(SYNCED_MEM_OK, reservation->device, 0);
+    if (reservation->set > reservation->budget)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                       "the objects have %llu bytes, but the budget of device %d is %llu; the largest are %s", set,
+                       reservation->device, budget, largest.text);
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                   "the objects need %llu bytes more on device %d, but of its budget of %llu too much is held, or "
+                   "is not evictable; the largest are %s",
+                   (unsigned long long)reservation->needed, reservation->device, budget, largest.text);
+}
+
+/* Returns whether the side alone has the contents, as far as is known without the lock. */
+static bool is_dirty(const struct synced_mem *mem, enum sm_side side)
+{
+    return sm_whole_head(&mem->record) == sm_bit(side);
+}
+
+/* Removes the holds that a call has added. Objects without them are candidates again. The call may have given an object
+ * its memory, though another thread holds it too. */
+static void remove_holds(struct synced_mem *const *mems, size_t count, enum sm_side side)
+{
+    sm_budget_lock();
+    for (size_t i = 0; i < count; i++)
+        if (sm_evictable_of(mems[i]))
+            sm_member_unhold(sm_member_of(mems[i], side), is_dirty(mems[i], side));
+    sm_budget_unlock();
+    for (size_t i = 0; i < count; i++)
+        sm_evictable_refresh(mems[i]);
+}
+
+/* Frees retired memory, which counts as the library's until the work on it has ended. */
+static void wait_for_retired(void)
+{
+    const struct sm_detail first = sm_detail_get();
+    (void)sm_retired_reap(true);
+    sm_detail_set(&first);
+}
+
+/* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Work that has kept
+ * memory from being freed is waited for at last. */
+static synced_mem_status make_room(struct sm_reservation *reservation, struct sm_stream *stream)
+{
+    struct sm_member *stuck = NULL;
+    synced_mem_status status = SYNCED_MEM_OK;
+    bool fits = !reservation->victims && !reservation->frees_spares;
+    bool waited = false;
+    if (reservation->frees_spares)
+        (void)sm_copy_free_cached(reservation->device);
+    while (!fits) {
+        const synced_mem_status last = sm_evict(reservation->victims, stream, &stuck);
+        status = last != SYNCED_MEM_OK ? last : status;
+        sm_budget_lock();
+        const bool more = sm_reservation_fit_more(reservation);
+        sm_budget_unlock();
+        fits = more && !reservation->victims;
+        if (more || sm_budget_wait(reservation->device, false))
+            continue;
+        if (waited)
+            break;
+        waited = true;
+        wait_for_retired();
+    }
+    sm_evict_keep(stuck);
+    if (fits)
+        return SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK && reservation->device == SM_BUDGET_HOST)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                       "other threads use the host copies that would have to go to make room");
+    return status != SYNCED_MEM_OK
+               ? status
+               : sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                         "other threads use what would have to go from device %d to make room", reservation->device);
+}
+
+static enum sm_side side_of_budget(int device)
+{
+    return device == SM_BUDGET_HOST ? SM_CPU : SM_GPU;
+}
+
+static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count, int device)
+{
+    const enum sm_side side = side_of_budget(device);
+    sm_budget_lock();
+    sm_reservation_begin(reservation, device);
+    for (size_t i = 0; i < count; i++)
+        if (sm_evictable_of(mems[i]))
+            sm_reservation_add(reservation, sm_member_of(mems[i], side), sm_evictable_bytes(mems[i], side));
+    const bool fits = sm_reservation_fit(reservation);
+    for (size_t i = 0; i < count && fits; i++)
+        if (sm_evictable_of(mems[i]))
+            sm_reservation_count_use(reservation, sm_member_of(mems[i], side));
+    sm_budget_unlock();
+    return fits;
+}
+
+/* Claims what the objects need. What other threads evict just now, and retired memory, counts until it is gone, so both
+ * are waited for before the call fails. */
+static synced_mem_status reserve_or_wait(struct sm_reservation *reservation, struct synced_mem *const *mems,
+                                         size_t count, int device)
+{
+    bool waited = false;
+    while (!reserve_all(reservation, mems, count, device)) {
+        const bool never = reservation->set > reservation->budget;
+        remove_holds(mems, count, side_of_budget(device));
+        if (never || (!sm_budget_wait(device, true) && waited))
+            return fail_too_large(reservation, mems, count);
+        if (!waited)
+            wait_for_retired();
+        waited = true;
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* Holds the objects and claims their memory. On failure nothing is held. */
+static synced_mem_status reserve(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count,
+                                 int device, struct sm_stream *stream)
+{
+    synced_mem_status status = reserve_or_wait(reservation, mems, count, device);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (reservation->victims || reservation->frees_spares) {
+        const uint64_t since = sm_now();
+        status = make_room(reservation, stream);
+        sm_count_up(SM_COUNT_hold_nanoseconds, sm_now() - since);
+    }
+    if (status != SYNCED_MEM_OK) {
+        const struct sm_detail first = sm_detail_get();
+        sm_reservation_end(reservation);
+        remove_holds(mems, count, side_of_budget(device));
+        sm_detail_set(&first);
+    }
+    return status;
+}
+
+/* ---- Contents ---- */
+
+/* Returns whether the object needs nothing. While it is held and not leaving, nobody takes its copy away. */
+static bool is_there(const struct synced_mem *mem, enum sm_side side)
+{
+    return !atomic_load_explicit(&sm_member_of(mem, side)->is_leaving, memory_order_acquire) &&
+           (sm_head(&mem->record) & sm_bit(side));
+}
+
+/* New memory without contents is entered as the stream's write, so that other streams come after its allocation. */
+static synced_mem_status fetch_step(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
+                                    struct sm_stream *stream)
+{
+    struct sm_record *const record = sm_own_record(transaction->mem);
+    const enum sm_work work = sm_transitions[sm_whole_head(record)][side][mode].work;
+    const bool fresh = side == SM_GPU && !sm_copy_of(record, SM_GPU);
+    SM_TRY(sm_fetch(record, side, work, stream, &transaction->waits));
+    if (fresh && work == SM_NOTHING && stream)
+        SM_TRY(sm_transfer_enter_write(sm_copy_of(record, SM_GPU), stream));
+    return SYNCED_MEM_OK;
+}
+
+/* Finds the stream for the work; NULL: an internal one. Work can't be queued on a stream that captures. */
+static synced_mem_status find_stream(int device, synced_mem_stream handle, struct sm_stream **stream)
+{
+    *stream = NULL;
+    if (handle == SM_HANDLE_OF_LIBRARY)
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_stream_find(device, handle, stream));
+    if (!*stream)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing, and objects have to be brought to the "
+                                                 "device: hold them before the capture");
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status fetch_object(struct synced_mem *mem, const struct sm_hold_call *call)
+{
+    struct sm_transaction transaction;
+    struct sm_stream *stream = NULL;
+    SM_TRY(sm_enter(&transaction, mem));
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (call->side == SM_GPU)
+        status = find_stream(sm_device(mem), call->handle, &stream);
+    if (status == SYNCED_MEM_OK)
+        do
+            status = fetch_step(&transaction, call->side, call->mode, stream);
+        while (sm_wait_again(&transaction, &status));
+    if (status == SYNCED_MEM_OK && call->side == SM_CPU)
+        sm_count_given(sm_own_record(mem), SM_CPU); /* the hot path may give it out: see evict_host.c */
+    status = sm_leave_and_reap(&transaction, status, false);
+    sm_stream_drop(stream);
+    sm_evictable_refresh(mem);
+    return status;
+}
+
+static synced_mem_status fetch_all(const struct sm_hold_call *call, struct synced_mem **failed)
+{
+    for (size_t i = 0; i < call->count; i++) {
+        struct synced_mem *const mem = call->mems[i];
+        const synced_mem_status status = is_there(mem, call->side) ? SYNCED_MEM_OK : fetch_object(mem, call);
+        if (status != SYNCED_MEM_OK) {
+            *failed = mem;
+            return status;
+        }
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* ---- Holds ---- */
+
+/* Finds the device of the objects, which is that of the stream if they have none yet, or the host. */
+static synced_mem_status find_device(const struct sm_hold_call *call, struct sm_stream **stream, int *device)
+{
+    int of_object = SYNCED_MEM_DEVICE_CURRENT;
+    *stream = NULL;
+    *device = SM_BUDGET_HOST;
+    if (call->side == SM_CPU)
+        return SYNCED_MEM_OK;
+    for (size_t i = 0; i < call->count && of_object < 0; i++)
+        of_object = sm_device(call->mems[i]);
+    if (call->handle != SM_HANDLE_OF_LIBRARY)
+        SM_TRY(sm_stream_find(of_object, call->handle, stream));
+    return sm_device_resolve(of_object < 0 && *stream ? (*stream)->device : of_object, device);
+}
+
+static void trace_holds(const struct sm_hold_call *call)
+{
+    for (size_t i = 0; i < call->count && sm_trace_on(); i++) {
+        const struct sm_subject subject = sm_subject_of(call->mems[i]);
+        sm_trace_hold(&subject, sm_evictable_bytes(call->mems[i], SM_GPU), call->mode == SM_READ);
+    }
+}
+
+static void count_hold(const struct sm_hold_call *call, const struct sm_reservation *reservation)
+{
+    if (call->side == SM_CPU)
+        return;
+    sm_count_up(SM_COUNT_hold_hits, reservation->hits);
+    if (reservation->misses > 0)
+        sm_count_up(SM_COUNT_hold_misses, reservation->misses);
+    trace_holds(call);
+}
+
+/* A first refusal by the runtime, while there is no budget, ends the try. */
+static synced_mem_status fetch_with_reclaim(const struct sm_hold_call *call, int device, struct synced_mem **failed)
+{
+    struct sm_reclaim reclaim = {.handler_calls = 0};
+    synced_mem_status status;
+    do
+        status = fetch_all(call, failed);
+    while ((status != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || call->side == SM_CPU ||
+            sm_budget_of(device) != SM_NO_BUDGET || !sm_budget_has_candidates(device)) &&
+           sm_reclaim_helps(&reclaim, status));
+    return status;
+}
+
+static synced_mem_status hold_on(const struct sm_hold_call *call, int device, struct sm_stream *stream,
+                                 struct synced_mem **failed)
+{
+    struct sm_reservation reservation;
+    SM_TRY(reserve(&reservation, call->mems, call->count, device, stream));
+    sm_reservation_use(&reservation);
+    const synced_mem_status status = fetch_with_reclaim(call, device, failed);
+    sm_reservation_end(&reservation);
+    if (status == SYNCED_MEM_OK) {
+        count_hold(call, &reservation);
+        return SYNCED_MEM_OK;
+    }
+    const struct sm_detail first = sm_detail_get();
+    remove_holds(call->mems, call->count, call->side);
+    sm_detail_set(&first);
+    return status;
+}
+
+/* What the library has when the runtime refuses it more is its budget from then on. There may be more memory later, so
+ * a hold that an implicit budget refuses tries without it. */
+static bool change_implicit_budget(int device, bool *asked)
+{
+    const bool implicit = sm_budget_is_implicit(device);
+    if (*asked || (!implicit && sm_budget_of(device) != SM_NO_BUDGET))
+        return false;
+    *asked = !implicit;
+    sm_budget_set(device, implicit ? SM_NO_BUDGET : sm_budget_used(device), true);
+    return true;
+}
+
+synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **failed)
+{
+    struct sm_stream *stream;
+    int device;
+    bool asked = false;
+    SM_TRY(check_objects(call->mems, call->count, failed));
+    if (call->count == 0)
+        return SYNCED_MEM_OK;
+    synced_mem_status status = find_device(call, &stream, &device);
+    if (status == SYNCED_MEM_OK)
+        do {
+            *failed = NULL;
+            status = hold_on(call, device, stream, failed);
+        } while (status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY && call->side == SM_GPU &&
+                 change_implicit_budget(device, &asked));
+    sm_stream_drop(stream);
+    return sm_reap_after(status, false);
+}
+
+/* ---- The end ---- */
+
+/* Ends the uses of the streams. A stream that captures, or was lost, keeps its use; an eviction meets it again. */
+static void end_uses(const struct synced_mem *mem)
+{
+    const struct sm_record *const record = sm_own_record(mem);
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    if (copy && !sm_inflight_is_none(copy) && sm_inflight_settle(copy, true, NULL) == SYNCED_MEM_OK)
+        sm_close_write(record);
+}
+
+static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t count, enum sm_side side,
+                                          struct synced_mem **failed)
+{
+    size_t i = 0;
+    sm_budget_lock();
+    while (i < count && sm_is_held(sm_evictable_of(mems[i]), side))
+        i++;
+    for (size_t each = 0; i == count && each < count; each++)
+        sm_member_unhold(sm_member_of(mems[each], side), is_dirty(mems[each], side));
+    sm_budget_unlock();
+    if (i == count)
+        return SYNCED_MEM_OK;
+    *failed = mems[i];
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is not held%s", side == SM_CPU ? " on the host" : "");
+}
+
+/* Publishes no pointers to the side any more. An eviction that comes first has done both. */
+static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_side side)
+{
+    struct sm_shared_ends ends;
+    const struct sm_detail first = sm_detail_get();
+    sm_share_ends(&ends);
+    sm_process_enter();
+    for (size_t i = 0; i < count; i++) {
+        if (!sm_is_unheld(mems[i], side))
+            continue;
+        sm_mutex_lock(&mems[i]->lock);
+        if (side == SM_GPU)
+            end_uses(mems[i]);
+        sm_publish(sm_own_record(mems[i]));
+        sm_mutex_unlock(&mems[i]->lock);
+    }
+    sm_process_leave();
+    sm_share_no_ends();
+    sm_detail_set(&first);
+}
+
+/* A budget that is exceeded, as it was lowered, takes effect now. */
+static void keep_to_budget(const struct synced_mem *mem, enum sm_side side)
+{
+    const int device = sm_device(mem);
+    if (side == SM_CPU && sm_host_budget_on())
+        (void)sm_evict_excess(SM_BUDGET_HOST, false);
+    else if (side == SM_GPU && sm_budget_on() && device >= 0 && !sm_budget_is_implicit(device))
+        (void)sm_evict_excess(device, false);
+}
+
+synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, enum sm_side side, struct synced_mem **failed)
+{
+    SM_TRY(check_objects(mems, count, failed));
+    SM_TRY(remove_all_holds(mems, count, side, failed));
+    leave_objects(mems, count, side);
+    for (size_t i = 0; i < count && sm_host_budget_on(); i++)
+        sm_evictable_refresh(mems[i]); /* kernels may have made the host copy stale */
+    if (count > 0)
+        keep_to_budget(mems[0], side);
+    return SYNCED_MEM_OK;
+}
+
+/* ---- For one call ---- */
+
+static _Thread_local struct sm_reservation brief;
+static _Thread_local unsigned depth; /* of such calls: a callback may make another, which claims as it goes */
+
+synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side,
+                                  struct synced_mem **failed)
+{
+    struct sm_reservation inner;
+    struct sm_reservation *const reservation = depth == 0 ? &brief : &inner;
+    int device = SYNCED_MEM_DEVICE_CURRENT;
+    for (size_t i = 0; i < count; i++) {
+        *failed = mems[i];
+        SM_TRY(sm_check_usable(mems[i]));
+        if (device < 0 && sm_evictable_of(mems[i]))
+            device = sm_device(mems[i]);
+    }
+    if (side == SM_CPU)
+        device = SM_BUDGET_HOST;
+    else
+        SM_TRY(sm_device_resolve(device, &device));
+    SM_TRY(reserve(reservation, mems, count, device, NULL));
+    if (depth++ == 0)
+        sm_reservation_use(reservation);
+    else
+        sm_reservation_end(reservation);
+    return SYNCED_MEM_OK;
+}
+
+void sm_unhold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side)
+{
+    if (--depth == 0)
+        sm_reservation_end(&brief);
+    remove_holds(mems, count, side);
+}

@@ -1,0 +1,268 @@
+/* Tests holds of evictable objects, and their eviction by a budget. */
+#include "hold_kit.h"
+
+#include <string.h>
+
+/* ---- Holds ---- */
+
+START_TEST(pointers_are_good_while_held)
+{
+    synced_mem *const mem = make_evictable("layer", HOLD_BYTES);
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), HOLD_BYTES, 3);
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_gpu_data_on(mem, stream));
+    SAYS("is held");
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_gpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_overwrite_gpu_data(mem));
+    OK(hold_one(mem, SYNCED_MEM_MUTABLE, stream));
+    OK(hold_one(mem, SYNCED_MEM_MUTABLE, stream));
+    void *const data = given(synced_mem_mutable_gpu_data_on(mem, stream));
+    ck_assert_ptr_eq(given(synced_mem_mutable_gpu_data_on(mem, stream)), data);
+    gpu_fill(data, HOLD_BYTES, 4, stream);
+    OK(unhold_one(mem));
+    ck_assert_ptr_eq(given(synced_mem_mutable_gpu_data_on(mem, stream)), data); /* held once more */
+    OK(unhold_one(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_mutable_gpu_data_on(mem, stream));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_gpu_data_on(mem, stream));
+    ck_assert(host_is(given(synced_mem_cpu_data(mem)), HOLD_BYTES, 4));
+    RELEASE_EACH(mem);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+START_TEST(a_hold_brings_what_its_mode_needs)
+{
+    synced_mem *const mem = make_evictable("layer", HOLD_BYTES);
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), HOLD_BYTES, 3);
+    OK(hold_one(mem, SYNCED_MEM_OVERWRITE, stream));
+    ck_assert_uint_eq(stats_now().h2d_transfers, 0);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    OK(unhold_one(mem));
+    OK(hold_one(mem, SYNCED_MEM_READ, stream));
+    ck_assert_uint_eq(stats_now().h2d_transfers, 1);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
+    ck_assert(device_is(given(synced_mem_gpu_data(mem)), HOLD_BYTES, 3));
+    OK(unhold_one(mem));
+    OK(hold_one(mem, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY));
+    ck_assert_uint_eq(stats_now().h2d_transfers, 1);
+    ck_assert_uint_eq(stats_now().gpu_allocations, 1);
+    OK(unhold_one(mem));
+    RELEASE_EACH(mem);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+START_TEST(contents_that_nobody_wrote_are_zeros)
+{
+    synced_mem *const mem = make_evictable("zeros", HOLD_BYTES);
+    static unsigned char read[HOLD_BYTES];
+    OK(hold_one(mem, SYNCED_MEM_READ, NULL));
+    gpu_read(read, given(synced_mem_gpu_data(mem)), HOLD_BYTES);
+    for (size_t i = 0; i < HOLD_BYTES; i += 4096)
+        ck_assert_uint_eq(read[i], 0);
+    OK(unhold_one(mem));
+    RELEASE_EACH(mem);
+}
+END_TEST
+
+/* ---- Eviction ---- */
+
+enum { MANY = 8 };
+
+static void expect_at(synced_mem *mem, unsigned pattern, synced_mem_stream stream)
+{
+    static unsigned char expected[HOLD_BYTES];
+    host_fill(expected, HOLD_BYTES, pattern);
+    OK(hold_one(mem, SYNCED_MEM_READ, stream));
+    gpu_expect(given(synced_mem_gpu_data_on(mem, stream)), HOLD_BYTES, expected, stream);
+    OK(unhold_one(mem));
+}
+
+START_TEST(a_set_larger_than_the_budget_passes_through_it)
+{
+    synced_mem *mems[MANY];
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    make_many(mems, MANY, 10);
+    set_budget((uint64_t)(_i + 1) * HOLD_BYTES);
+    for (unsigned round = 0; round < 4; round++)
+        for (unsigned i = 0; i < MANY; i++) {
+            expect_at(mems[i], 10 + i, stream);
+            ck_assert_uint_le(stats_now().gpu_bytes + stats_now().gpu_spare_bytes, (uint64_t)(_i + 1) * HOLD_BYTES);
+        }
+    const synced_mem_stats stats = stats_now();
+    ck_assert_uint_eq(stats.dirty_evictions, 0);
+    ck_assert_uint_eq(stats.d2h_transfers, 0);
+    ck_assert_uint_eq(stats.hold_hits + stats.hold_misses, 4 * MANY);
+    ck_assert_uint_eq(stats.evicted_bytes, stats.clean_evictions * HOLD_BYTES);
+    if (_i + 1 < MANY)
+        ck_assert_uint_ge(stats.clean_evictions, MANY - (unsigned)_i - 1);
+    else
+        ck_assert_uint_eq(stats.clean_evictions, 0);
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    release_all(mems, MANY);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+START_TEST(what_was_written_is_pulled_first)
+{
+    synced_mem *mems[MANY];
+    const synced_mem_stream stream = open_stream(_i % 2 ? BLOCKING : NON_BLOCKING);
+    const synced_mem_stream other = open_stream(NON_BLOCKING);
+    make_many(mems, MANY, 0);
+    set_budget(2 * HOLD_BYTES);
+    for (unsigned round = 0; round < 3; round++)
+        for (unsigned i = 0; i < MANY; i++) {
+            const synced_mem_stream on = _i < 2 || i % 2 ? stream : other;
+            OK(hold_one(mems[i], SYNCED_MEM_OVERWRITE, _i % 3 ? on : other));
+            gpu_fill(given(synced_mem_overwrite_gpu_data_on(mems[i], on)), HOLD_BYTES, 100 * round + i, on);
+            OK(unhold_one(mems[i]));
+        }
+    for (unsigned i = 0; i < MANY; i++)
+        expect_at(mems[i], 200 + i, stream);
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert(host_is(given(synced_mem_cpu_data(mems[i])), HOLD_BYTES, 200 + i));
+    ck_assert_uint_ge(stats_now().dirty_evictions, MANY - 2);
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    release_all(mems, MANY);
+    CLOSE_EACH(stream, other);
+}
+END_TEST
+
+/* The event of an unhold covers nothing that is queued later. If it did, the second hold's stream would never end. */
+START_TEST(a_prefetch_waits_for_nothing_queued_later)
+{
+    synced_mem *mems[2];
+    const synced_mem_stream compute = open_stream(NON_BLOCKING);
+    const synced_mem_stream copies = open_stream(NON_BLOCKING);
+    make_many(mems, 2, 0);
+    set_budget(HOLD_BYTES);
+    OK(hold_one(mems[0], SYNCED_MEM_MUTABLE, compute));
+    gpu_fill(given(synced_mem_mutable_gpu_data_on(mems[0], compute)), HOLD_BYTES, 5, compute);
+    OK(unhold_one(mems[0]));
+    gpu_hold(compute);
+    OK(hold_one(mems[1], SYNCED_MEM_READ, copies));
+    gpu_stream_sync(copies);
+    OK(unhold_one(mems[1]));
+    gpu_unhold();
+    ck_assert(host_is(given(synced_mem_cpu_data(mems[0])), HOLD_BYTES, 5));
+    release_all(mems, 2);
+    CLOSE_EACH(compute, copies);
+}
+END_TEST
+
+START_TEST(pushes_and_copies_evict_but_not_their_own)
+{
+    synced_mem *mems[MANY];
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    make_many(mems, MANY, 0);
+    set_budget(4 * HOLD_BYTES);
+    OK(synced_mem_async_gpu_push_n(mems, 4, stream));
+    OK(synced_mem_async_gpu_push_n(mems + 4, 4, stream));
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert(is_on_device(mems[i]) == (i >= 4));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_async_gpu_push_n(mems, 5, stream));
+    SAYS("budget");
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert(is_on_device(mems[i]) == (i >= 4));
+    OK(synced_mem_async_gpu_copy(mems[0], mems[7], stream));
+    expect_at(mems[0], 7, stream);
+    ck_assert(!is_on_device(mems[4]) || !is_on_device(mems[5]) || !is_on_device(mems[6]) || !is_on_device(mems[7]));
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    release_all(mems, MANY);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+START_TEST(held_objects_stay)
+{
+    synced_mem *mems[MANY];
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    make_many(mems, MANY, 0);
+    set_budget(3 * HOLD_BYTES);
+    OK(synced_mem_hold(mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    const void *const first = given(synced_mem_gpu_data_on(mems[0], stream));
+    for (unsigned i = 2; i < MANY; i++)
+        expect_at(mems[i], i, stream);
+    ck_assert_ptr_eq(given(synced_mem_gpu_data_on(mems[0], stream)), first);
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+          synced_mem_hold(mems + 2, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    SAYS("too much is held");
+    ck_assert(is_on_device(mems[MANY - 1])); /* nothing was evicted */
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_hold(mems, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    SAYS("'many' of 1.0 MiB");
+    ck_assert(is_on_device(mems[MANY - 1]));
+    OK(synced_mem_unhold(mems, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_hold(mems + 2, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    OK(synced_mem_unhold(mems + 2, 3, SYNCED_MEM_SIDE_GPU));
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    release_all(mems, MANY);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+START_TEST(a_budget_below_what_is_held_applies_later)
+{
+    synced_mem *mems[MANY];
+    uint64_t over;
+    make_many(mems, MANY, 0);
+    OK(synced_mem_hold(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_gpu_set_budget(0, 2 * HOLD_BYTES, &over));
+    ck_assert_uint_eq(over, (MANY - 2) * HOLD_BYTES);
+    OK(synced_mem_unhold(mems, 3, SYNCED_MEM_SIDE_GPU));
+    ck_assert_uint_eq(stats_now().gpu_bytes, (MANY - 3) * HOLD_BYTES);
+    OK(synced_mem_unhold(mems + 3, MANY - 3, SYNCED_MEM_SIDE_GPU));
+    ck_assert_uint_eq(stats_now().gpu_bytes, 2 * HOLD_BYTES);
+    OK(synced_mem_gpu_set_budget(0, 0, &over));
+    ck_assert_uint_eq(over, 0);
+    ck_assert_uint_eq(stats_now().gpu_bytes, 0);
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert_int_eq(synced_mem_head(mems[i]), SYNCED_MEM_AT_CPU);
+    OK(synced_mem_gpu_set_budget(0, SYNCED_MEM_NO_BUDGET, &over));
+    OK(synced_mem_hold(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold(mems, MANY, SYNCED_MEM_SIDE_GPU));
+    release_all(mems, MANY);
+}
+END_TEST
+
+/* Spares go before objects, and objects that are not evictable count. */
+START_TEST(a_budget_counts_all_memory)
+{
+    synced_mem *mems[MANY];
+    synced_mem *const fixed = make_on(2 * HOLD_BYTES, 0);
+    make_many(mems, MANY, 0);
+    OK(synced_mem_hold(mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold(mems, 2, SYNCED_MEM_SIDE_GPU));
+    given(synced_mem_overwrite_gpu_data(fixed));
+    OK(synced_mem_release_gpu_data(mems[1])); /* a spare */
+    set_budget(4 * HOLD_BYTES);
+    OK(hold_one(mems[3], SYNCED_MEM_READ, NULL));
+    ck_assert(is_on_device(mems[0]));
+    OK(unhold_one(mems[3]));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_hold(mems, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_resize_discard(fixed, 3 * HOLD_BYTES));
+    given(synced_mem_overwrite_gpu_data(fixed)); /* evicts */
+    ck_assert_uint_le(stats_now().gpu_bytes, 4 * HOLD_BYTES);
+    ck_assert_uint_ge(stats_now().clean_evictions, 1);
+    OK(synced_mem_resize_discard(fixed, 5 * HOLD_BYTES));
+    FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_overwrite_gpu_data(fixed));
+    SAYS("would exceed the budget");
+    release_all(mems, MANY);
+    RELEASE_EACH(fixed);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("hold");
+    TCase *const holds = add_case(made, "holds");
+    add_gpu_tests(holds, pointers_are_good_while_held, a_hold_brings_what_its_mode_needs,
+                  contents_that_nobody_wrote_are_zeros);
+    TCase *const evictions = add_case(made, "evictions");
+    add_gpu_loop_test(evictions, a_set_larger_than_the_budget_passes_through_it, 0, MANY);
+    add_gpu_loop_test(evictions, what_was_written_is_pulled_first, 0, 6);
+    add_gpu_tests(evictions, a_prefetch_waits_for_nothing_queued_later, pushes_and_copies_evict_but_not_their_own,
+                  held_objects_stay, a_budget_below_what_is_held_applies_later, a_budget_counts_all_memory);
+    return made;
+}

@@ -1,0 +1,140 @@
+/* Tests what happens to a victim between its choice and its eviction. */
+#include "hold_kit.h"
+
+#include "object/evict.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum { UNIT = 10000 };
+
+static void *(*meanwhile)(void *);
+static synced_mem *victim;
+static synced_mem *kept;
+static synced_mem_stream stream;
+
+synced_mem_status __real_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
+synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
+synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck)
+{
+    void *(*const run)(void *) = meanwhile;
+    pthread_t thread;
+    meanwhile = NULL;
+    if (run) {
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        pthread_join(thread, NULL);
+    }
+    return __real_sm_evict(victims, on, stuck);
+}
+
+static synced_mem *make_units(const char *name, size_t units, unsigned pattern)
+{
+    synced_mem *const mem = make_evictable(name, units * UNIT);
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), units * UNIT, pattern);
+    return mem;
+}
+
+/* The victim has 10 units, the other candidate 12, and there is room for 30. */
+static void make_victim(void)
+{
+    stream = open_stream(NON_BLOCKING);
+    victim = make_units("victim", 10, 1);
+    kept = make_units("other", 12, 2);
+    set_budget(30 * UNIT);
+    OK(hold_one(victim, SYNCED_MEM_READ, stream));
+    OK(unhold_one(victim));
+    OK(hold_one(kept, SYNCED_MEM_READ, stream));
+    OK(unhold_one(kept));
+}
+
+static void *hold_the_victim(void *unused)
+{
+    SOUND(hold_one(victim, SYNCED_MEM_MUTABLE, stream) == SYNCED_MEM_OK);
+    void *const data = synced_mem_mutable_gpu_data_on(victim, stream);
+    SOUND(data != NULL);
+    gpu_fill(data, 10 * UNIT, 7, stream);
+    return unused;
+}
+
+START_TEST(a_victim_that_is_held_stays)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    meanwhile = hold_the_victim;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    ck_assert(!meanwhile);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_int_eq(synced_mem_head(victim), SYNCED_MEM_AT_GPU);
+    given(synced_mem_gpu_data_on(victim, stream));
+    ck_assert_int_eq(synced_mem_head(kept), SYNCED_MEM_AT_CPU); /* the victim's hold has evicted it */
+    OK(unhold_one(victim));
+    OK(unhold_one(wanted));
+    ck_assert_uint_le(stats_now().gpu_bytes, 30 * UNIT);
+    ck_assert(host_is(given(synced_mem_cpu_data(victim)), 10 * UNIT, 7));
+    RELEASE_EACH(victim, kept, wanted);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+static void *release_the_copy(void *unused)
+{
+    SOUND(synced_mem_release_gpu_data(victim) == SYNCED_MEM_OK);
+    return unused;
+}
+
+START_TEST(a_victim_without_a_copy_has_left)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    meanwhile = release_the_copy;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_int_eq(synced_mem_head(victim), SYNCED_MEM_AT_CPU);
+    OK(unhold_one(wanted));
+    ck_assert_uint_le(stats_now().gpu_bytes + stats_now().gpu_spare_bytes, 30 * UNIT);
+    RELEASE_EACH(victim, kept, wanted);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+static pthread_t releaser;
+
+static atomic_bool is_released;
+
+static void *release_the_victim(void *unused)
+{
+    SOUND(synced_mem_release(victim) == SYNCED_MEM_OK);
+    atomic_store(&is_released, true);
+    return unused;
+}
+
+/* The release waits until the eviction has ended. */
+static void *begin_to_release_the_victim(void *unused)
+{
+    SOUND(pthread_create(&releaser, NULL, release_the_victim, NULL) == 0);
+    (void)usleep(20000);
+    SOUND(!atomic_load(&is_released));
+    return unused;
+}
+
+START_TEST(a_victim_that_is_released)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    meanwhile = begin_to_release_the_victim;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    pthread_join(releaser, NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    OK(unhold_one(wanted));
+    RELEASE_EACH(kept, wanted);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("hold_meanwhile");
+    add_gpu_tests(add_case(made, "meanwhile"), a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
+                  a_victim_that_is_released);
+    return made;
+}

@@ -1,0 +1,47 @@
+/* Checks budgets for host copies in children of a process: the parent's scratch file is not theirs. */
+#include "fork_kit.h"
+#include "host_budget_kit.h"
+
+static synced_mem_file *scratch;
+static synced_mem *spilled;
+static synced_mem *present;
+
+static void meet_parents_objects(const void *unused)
+{
+    (void)unused;
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(spilled));
+    FAILS(SYNCED_MEM_ERR_FORKED, hold_host(spilled, SYNCED_MEM_READ));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_set_budget(0, scratch, NULL));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_set_budget(SYNCED_MEM_NO_BUDGET, NULL, NULL));
+    OK(synced_mem_release(spilled));
+    OK(synced_mem_release(present));
+}
+
+START_TEST(a_child)
+{
+    scratch = make_scratch();
+    spilled = make_evictable("spilled", HOLD_BYTES);
+    present = make_evictable("present", HOLD_BYTES);
+    host_fill(given(synced_mem_overwrite_cpu_data(spilled)), HOLD_BYTES, 1);
+    OK(synced_mem_async_gpu_push(spilled, NULL)); /* the process has used its device */
+    OK(synced_mem_release_gpu_data(spilled));
+    set_host_budget(0, scratch);
+    ck_assert_int_eq(synced_mem_in_file(spilled), 1);
+    set_host_budget(2 * HOLD_BYTES, scratch);
+    host_write(present, 2);
+    ck_assert(child_succeeds(meet_parents_objects, NULL));
+    ck_assert(host_has(spilled, 1));
+    ck_assert(host_has(present, 2));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    RELEASE_EACH(spilled, present);
+    end_scratch(scratch);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("host_budget_fork");
+    TCase *const tests = add_case(made, "fork");
+    add_gpu_tests(tests, a_child);
+    return made;
+}

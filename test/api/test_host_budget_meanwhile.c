@@ -1,0 +1,183 @@
+/* Checks what happens to contents while they are written to the scratch file: another thread changes them. */
+#include "host_budget_kit.h"
+
+#include "copy/file_job.h"
+
+#include <pthread.h>
+
+enum { COUNT = 4 };
+
+static synced_mem *mems[COUNT];
+static void *(*meanwhile)(void *unused); /* runs in a thread of its own, once */
+
+synced_mem_status __real_sm_file_job_wait(struct sm_file_end *end);
+synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end);
+synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
+{
+    void *(*const run)(void *unused) = meanwhile;
+    const synced_mem_status status = __real_sm_file_job_wait(end);
+    meanwhile = NULL;
+    if (run) {
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    return status;
+}
+
+static unsigned pattern; /* of object 0; the next ones have the next */
+
+static void *write_all(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < COUNT; i++)
+        host_write(mems[i], 40 + i);
+    pattern = 40;
+    return NULL;
+}
+
+/* It is the one that is written. */
+static void *hold_first(void *unused)
+{
+    (void)unused;
+    OK(hold_host(mems[0], SYNCED_MEM_READ));
+    return NULL;
+}
+
+static void *read_all(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < COUNT; i++)
+        ck_assert(host_has(mems[i], i));
+    return NULL;
+}
+
+static void *resize_all(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < COUNT; i++)
+        OK(synced_mem_resize(mems[i], HOLD_BYTES / 2));
+    return NULL;
+}
+
+static void *clear_all(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < COUNT; i++)
+        OK(synced_mem_clear(mems[i]));
+    return NULL;
+}
+
+static void *write_on_device(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < COUNT; i++) {
+        OK(hold_one(mems[i], SYNCED_MEM_OVERWRITE, NULL));
+        gpu_fill(given(synced_mem_overwrite_gpu_data(mems[i])), HOLD_BYTES, 40 + i, NULL);
+        OK(unhold_one(mems[i]));
+    }
+    pattern = 40;
+    return NULL;
+}
+
+static void *(*const acts[])(void *unused) = {write_all, read_all, resize_all, write_on_device, clear_all, hold_first};
+enum { ACTS = sizeof acts / sizeof *acts };
+
+static bool is_zero(synced_mem *mem)
+{
+    OK(hold_host(mem, SYNCED_MEM_READ));
+    const unsigned char *const data = given(synced_mem_cpu_data(mem));
+    bool zero = true;
+    for (size_t i = 0; i < synced_mem_size(mem); i++)
+        zero = zero && data[i] == 0;
+    OK(unhold_host(mem));
+    return zero;
+}
+
+START_TEST(contents_change_meanwhile)
+{
+    synced_mem_file *const scratch = make_scratch();
+    make_many(mems, COUNT, 0);
+    set_host_budget(8 * HOLD_BYTES, scratch);
+    pattern = 0;
+    meanwhile = acts[_i];
+    set_host_budget(3 * HOLD_BYTES, scratch);
+    ck_assert(!meanwhile);
+    if (acts[_i] == hold_first) {
+        ck_assert(has_host_copy(mems[0]));
+        OK(unhold_host(mems[0]));
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        ck_assert(acts[_i] == clear_all ? is_zero(mems[i]) : host_has(mems[i], pattern + i));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    release_all(mems, COUNT);
+    end_scratch(scratch);
+}
+END_TEST
+
+/* ---- Threads ---- */
+
+enum { THREADS = 4, ROUNDS = 60, SHARED = 6, SIZE = 70000 };
+
+static synced_mem *shared[SHARED];
+static pthread_mutex_t locks[SHARED]; /* whoever has one may hold the object, and knows its contents */
+static unsigned patterns[SHARED];
+
+static void change_contents(unsigned i, unsigned seed)
+{
+    pthread_mutex_lock(&locks[i]);
+    synced_mem_status status;
+    do
+        status = hold_host(shared[i], SYNCED_MEM_MUTABLE); /* others may hold too much */
+    while (status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    SOUND(status == SYNCED_MEM_OK);
+    void *const data = synced_mem_mutable_cpu_data(shared[i]);
+    SOUND(data && host_is(data, SIZE, patterns[i]));
+    patterns[i] = seed % 200;
+    host_fill(data, SIZE, patterns[i]);
+    SOUND(unhold_host(shared[i]) == SYNCED_MEM_OK);
+    pthread_mutex_unlock(&locks[i]);
+}
+
+static void *change_many(void *first)
+{
+    unsigned seed = (unsigned)(uintptr_t)first;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        seed = seed * 1103515245 + 12345;
+        change_contents((seed >> 16) % SHARED, seed >> 8);
+    }
+    return NULL;
+}
+
+START_TEST(threads_share_the_budget)
+{
+    synced_mem_file *const scratch = make_scratch();
+    pthread_t threads[THREADS];
+    for (unsigned i = 0; i < SHARED; i++) {
+        shared[i] = make_evictable("shared", SIZE);
+        host_fill(given(synced_mem_overwrite_cpu_data(shared[i])), SIZE, i);
+        patterns[i] = i;
+        pthread_mutex_init(&locks[i], NULL);
+    }
+    set_host_budget((uint64_t)(2 + _i) * SIZE, scratch);
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, change_many, (void *)(uintptr_t)(i + 1)), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    for (unsigned i = 0; i < SHARED; i++)
+        ck_assert(host_has(shared[i], patterns[i]));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    release_all(shared, SHARED);
+    end_scratch(scratch);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("host_budget_meanwhile");
+    TCase *const tests = add_case(made, "meanwhile");
+    tcase_set_timeout(tests, 120);
+    add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
+    add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
+    return made;
+}
