@@ -4,7 +4,7 @@
  */
 #include "processes_kit.h"
 
-#include "object/shareable.h"
+#include "object/gate.h"
 #include "object/transaction.h"
 
 #include <pthread.h>
