@@ -79,8 +79,22 @@ def files():
     # [files]
     tensors = {"a": synced_mem.Memory((2, 2), "float32"), "b": synced_mem.Memory(3, "bfloat16")}
     synced_mem.save_safetensors(tensors, path, {"format": "pt"})
-    loaded = synced_mem.load_safetensors(path)  # views of one object
+    loaded = synced_mem.load_safetensors(path)  # views of one object; reads the header alone
     assert loaded["a"].shape == (2, 2) and loaded.metadata == {"format": "pt"}
+    if have_gpu:
+        synced_mem.push(loaded.values())  # reads all tensors to the device, without a host copy
+    # [end]
+
+    # [file]
+    mem, other = synced_mem.Memory((2, 2), "float32"), synced_mem.Memory(2, "float32")
+    numpy.asarray(mem.cpu("overwrite"))[:] = 3
+    with open(path, "r+b") as opened:
+        file = synced_mem.File(opened)
+    mem.write_file(file, 1000)  # goes on beside the program; mem.wait() and calls that change mem wait for it
+    file.wait()  # raises what has failed
+    other.use_file(file, 1008)  # reads nothing yet
+    assert other.in_file and other.head == "UNINITIALIZED"
+    assert numpy.asarray(other.cpu()).tolist() == [3, 3]  # the second row
     # [end]
     folder.cleanup()
 

@@ -222,7 +222,7 @@ fingerprint() { # MESON-ARGUMENT...
         case $argument in *.ini) cat "$argument" ;; esac
     done
     command -v nvcc || ls -d /usr/local/cuda 2>/dev/null || true
-    for module in check numa openblas ompi-c zlib; do
+    for module in check numa openblas ompi-c zlib libcjson; do
         pkg-config --modversion $module 2>/dev/null || true
     done
     command -v mpicc || true

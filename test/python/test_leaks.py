@@ -1,5 +1,7 @@
 """Calls that are repeated do not let the heap grow, whether they succeed or fail."""
 from kit import *  # noqa: F403
+import itertools
+import tempfile
 
 import consumer
 from synced_mem import Memory
@@ -88,6 +90,23 @@ def calls(mem):
     }.items()
 
 
+def calls_on_files(mem):
+    other = Memory((4, 8), "int32")
+    with tempfile.TemporaryFile() as opened:
+        opened.truncate(1000)
+        file = synced_mem.File(opened)
+        yield from {
+            "file": lambda: synced_mem.File(opened),
+            "wrong file": lambda: synced_mem.File(1 << 20),
+            "use of a file": lambda: other.use_file(file, 5),
+            "wrong use of a file": lambda: other.use_file(file, 1 << 62),
+            "write": lambda: (mem.write_file(file, 200), file.wait()),
+            "writes": lambda: (synced_mem.write_file([mem, mem], file, [200, 400]), file.wait()),
+            "wrong writes": lambda: synced_mem.write_file([mem, 5], file, [200, 400]),
+            "wrong offsets": lambda: synced_mem.write_file([mem, mem], file, [200, -2]),
+        }.items()
+
+
 class Leaks(Case):
     def test_every_call(self):
         if not used():
@@ -96,7 +115,7 @@ class Leaks(Case):
         gc.collect()
         gc.disable()  # it takes long, and these calls make no cycles
         self.addCleanup(gc.enable)
-        for name, call in calls(mem):
+        for name, call in itertools.chain(calls(mem), calls_on_files(mem)):
             def repeat(times):
                 for _ in range(times):
                     try:

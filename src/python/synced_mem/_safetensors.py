@@ -1,5 +1,5 @@
 """
-Files of the format safetensors, as views of one object.
+Files of the format safetensors, as objects whose contents are in the file.
 
 A file has a number of 8 bytes, a header of so many bytes in JSON, and the tensors' bytes. The header names each
 tensor's type, shape, and place in those bytes. Source: github.com/huggingface/safetensors, "Format".
@@ -9,7 +9,7 @@ import math
 import os
 import threading
 
-from synced_mem._core import Memory
+from synced_mem._core import File, Memory
 
 NAMES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
          "U64": "uint64", "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
@@ -20,7 +20,7 @@ BITS = {"bool": 8, "bfloat16": 16, "complex64": 64, "float8_e4m3fn": 8, "float8_
         "float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
 LONGEST_HEADER = 100_000_000
 METADATA = "__metadata__"
-LARGEST = 2**63 - 1
+LARGEST = 2**53 - 1  # every reader of JSON has such numbers exactly
 
 
 class Tensors(dict):
@@ -45,17 +45,41 @@ def _unique(pairs):
     return result
 
 
-def _no_constant(text):
-    raise ValueError(f"{text} is no JSON")
+def _refuse_number(text):
+    raise ValueError(f"{text[:40]} is no whole number")
 
 
-def _is_count(value):
-    return type(value) is int and 0 <= value <= LARGEST
+def _read_number(text):
+    """Returns the number. Python's own limit of digits is larger, and may be turned off."""
+    if text.startswith("-") or len(text) > len(str(LARGEST)) or int(text) > LARGEST:
+        raise ValueError(f"{text[:40]} is negative, or 2^53 or more")
+    return int(text)
+
+
+def _read_json(text, **numbers):
+    """Returns what JSON in UTF-8 stands for. numbers: the functions that read them."""
+    try:
+        return json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_number, **numbers)
+    except RecursionError as error:
+        raise ValueError("objects and lists are nested too deep") from error
+
+
+def _is_number(value):
+    return type(value) is int
+
+
+def _check_text(text):
+    """Refuses NUL, and the halves of characters that JSON can have by escapes."""
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ValueError(f"the text {text[:80]!r} is no Unicode, or has NUL")
 
 
 def _check_metadata(metadata):
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise ValueError("the metadata are not texts by name")
+    for name, text in metadata.items():
+        _check_text(name)
+        _check_text(text)
     return metadata
 
 
@@ -63,14 +87,15 @@ class _Entry:
     """A tensor in a header: type, shape, and the bytes from begin to end."""
 
     def __init__(self, name, entry):
+        _check_text(name)
         if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
             raise ValueError(f"the tensor {name!r} has other members than dtype, shape and data_offsets")
         self.name, self.shape, offsets = name, entry["shape"], entry["data_offsets"]
         if not isinstance(entry["dtype"], str) or entry["dtype"] not in NAMES:
             raise ValueError(f"the tensor {name!r} is of the unknown type {entry['dtype']!r}")
-        if not isinstance(self.shape, list) or not all(map(_is_count, self.shape)):
+        if not isinstance(self.shape, list) or not all(map(_is_number, self.shape)):
             raise ValueError(f"the shape of the tensor {name!r} is not a list of numbers")
-        if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_count, offsets)):
+        if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_number, offsets)):
             raise ValueError(f"the place of the tensor {name!r} is not a pair of numbers")
         self.dtype = NAMES[entry["dtype"]]
         self.begin, self.end = offsets
@@ -85,17 +110,18 @@ class _Entry:
                              f"{self.end - self.begin}")
 
     def is_askew(self):
-        """Whether a pointer to the tensor would not be aligned for its type."""
+        """Whether a pointer to a view of the tensor would not be aligned for its type."""
         return self.begin % max(_bits(self.dtype) // 8, 1) != 0
 
 
 def _parse_header(text, size):
     """Returns the entries of a header in the order of their places, and the metadata. size: of the tensors' bytes."""
-    header = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    header = _read_json(text, parse_int=_read_number, parse_float=_refuse_number)
     if not isinstance(header, dict):
         raise ValueError("the header is no object")
     metadata = _check_metadata(header.pop(METADATA, {}))
-    entries = sorted((_Entry(name, entry) for name, entry in header.items()), key=lambda each: (each.begin, each.end))
+    entries = sorted((_Entry(name, entry) for name, entry in header.items()),
+                     key=lambda each: (each.begin, each.end, each.name))
     place = 0
     for entry in entries:
         if entry.begin != place:
@@ -112,71 +138,56 @@ def _read_header(file):
     length = int.from_bytes(file.read(8), "little") if total >= 8 else LONGEST_HEADER + 1
     if length > LONGEST_HEADER or length > total - 8:
         raise ValueError("the file is too short, or its header too long")
-    text = bytearray(length)
-    _read_into(file, memoryview(text), 8)
+    text = file.read(length)
+    if len(text) < length:
+        raise ValueError("the file has become shorter")
     if not text.startswith(b"{"):
         raise ValueError("the header does not begin with {")
-    try:
-        entries, metadata = _parse_header(text.decode("utf-8"), total - 8 - length)
-    except RecursionError as error:
-        raise ValueError("the header is nested too deeply") from error
+    entries, metadata = _parse_header(text, total - 8 - length)
     return entries, metadata, 8 + length
 
 
 # ---- Loading ----
 
-def _read_into(file, buffer, offset):
-    """Fills the buffer with the file's bytes from the offset on."""
-    done = 0
-    while done < len(buffer):
-        count = os.preadv(file.fileno(), [buffer[done:done + (1 << 30)]], offset + done)
-        if count == 0:
-            raise EOFError(f"the file ends at {offset + done}")
-        done += count
+def _short(name):
+    """Returns the end of a name, as far as the library keeps it."""
+    return name.encode("utf-8", "replace")[-47:].decode("utf-8", "ignore")
 
 
-def _read_object(file, size, offset, name):
-    """Returns an object of bytes with a part of the file."""
-    mem = Memory(size, "uint8", name=name)
-    if size > 0:
-        with memoryview(mem.cpu("overwrite")) as buffer:
-            _read_into(file, buffer, offset)
+def _make_object(file, shape, dtype, offset, name):
+    """Returns an object whose contents are in the file."""
+    mem = Memory(shape, dtype, name=_short(name))
+    mem.use_file(file, offset)
     return mem
 
 
-def _short(name):
-    """Returns the end of a name, as far as the library keeps it."""
-    return name[-40:].replace("\0", "").encode("utf-8", "replace").decode("utf-8")
-
-
 def _load_file(path, tensors, evictable):
-    with open(path, "rb", buffering=0) as file:
+    with open(path, "rb") as opened:
         try:
-            entries, metadata, begin = _read_header(file)
+            entries, metadata, begin = _read_header(opened)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
-        whole = None
-        for entry in entries:
-            if entry.name in tensors:
-                raise ValueError(f"{path}: the tensor {entry.name!r} is in another file too")
-            if evictable or entry.is_askew():
-                part = _read_object(file, entry.end - entry.begin, begin + entry.begin, _short(entry.name))
-                tensors[entry.name] = part.view(entry.dtype).reshape(entry.shape) if _bits(entry.dtype) >= 8 else \
-                    part.part(0, entry.shape, entry.dtype)
-                continue
+        file, whole = File(opened), None
+    for entry in entries:
+        if entry.name in tensors:
+            raise ValueError(f"{path}: the tensor {entry.name!r} is in another file too")
+        if evictable or entry.is_askew():
+            mem = _make_object(file, entry.shape, entry.dtype, begin + entry.begin, entry.name)
+        else:
             if whole is None:
-                whole = _read_object(file, entries[-1].end, begin, _short(os.path.basename(path)))
-            tensors[entry.name] = whole.part(entry.begin, entry.shape, entry.dtype, name=_short(entry.name))
-        tensors.metadata.update(metadata)
+                whole = _make_object(file, entries[-1].end, "uint8", begin, os.path.basename(path))
+            mem = whole.part(entry.begin, entry.shape, entry.dtype, name=_short(entry.name))
+        if entry.begin == entry.end:
+            mem.cpu("overwrite")  # no file has an object without bytes, and a push needs a valid copy
+        tensors[entry.name] = mem
+    tensors.metadata.update(metadata)
 
 
 def _files_of_index(path):
     """Returns the files that an index names, and the file of each tensor."""
     with open(path, "rb") as file:
         try:
-            index = json.loads(file.read().decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
-        except RecursionError as error:
-            raise ValueError(f"{path}: the index is nested too deeply") from error
+            index = _read_json(file.read())
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
     places = index.get("weight_map") if isinstance(index, dict) else None
@@ -193,11 +204,13 @@ def load_safetensors(path, *, evictable=False):
     Loads a file of tensors, or the files that an index ("....index.json") names, and returns Tensors: a Memory for each
     tensor, by name.
 
-    The Memories of one file are views of one object, which has the file's bytes once. A tensor whose place in the file
-    is not a multiple of its element's size is an object of its own. evictable=True: each tensor is an object of its
-    own, since a view can't leave the device by itself.
+    Only the headers are read. The contents are in the files: an access, push() or pull() reads those of its tensors,
+    straight to its side, and raises FileError if the file has become shorter. The Memories of one file are views of one
+    object, whose memory on a side is one block. A tensor whose place in the file is not a multiple of its element's
+    size is an object of its own. evictable=True: each tensor is an object of its own, since a view can't leave the
+    device by itself.
 
-    Raises ValueError for a malformed file, OSError if it can't be read, EOFError if it has become shorter, or an Error.
+    Raises ValueError for a malformed file, OSError if it can't be read, or an Error.
     """
     path, tensors = os.fspath(path), Tensors()
     path = os.fsdecode(path)

@@ -152,23 +152,16 @@ static PyObject *describe(struct sm_memory *memory, PyObject *nothing)
 
 /* ---- Several objects ---- */
 
-/* The handles of a sequence of objects, which the sequence keeps. */
-struct list {
-    PyObject *objects; /* a tuple */
-    synced_mem **handles;
-    size_t count;
-};
-
-static void free_list(struct list *list)
+void sm_list_free(struct sm_list *list)
 {
     PyMem_Free(list->handles);
     Py_XDECREF(list->objects);
 }
 
-static int read_list(struct list *list, PyObject *sequence)
+int sm_list_read(struct sm_list *list, PyObject *sequence)
 {
-    *list = (struct list){.objects = Py_TYPE(sequence) == sm_memory_type ? PyTuple_Pack(1, sequence)
-                                                                         : PySequence_Tuple(sequence)};
+    *list = (struct sm_list){.objects = Py_TYPE(sequence) == sm_memory_type ? PyTuple_Pack(1, sequence)
+                                                                            : PySequence_Tuple(sequence)};
     if (!list->objects)
         return -1;
     list->count = (size_t)PyTuple_Size(list->objects);
@@ -195,16 +188,16 @@ static PyObject *transfer_list(PyObject *arguments, PyObject *names, transfer_n 
     static char *keywords[] = {"memories", "stream", NULL};
     PyObject *sequence, *object = NULL, *result = NULL;
     struct sm_stream stream;
-    struct list list;
+    struct sm_list list;
     synced_mem_status status;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|O", keywords, &sequence, &object) ||
         sm_stream_parse(&stream, object, SYNCED_MEM_STREAM_LIBRARY) < 0)
         return NULL;
-    if (read_list(&list, sequence) == 0) {
+    if (sm_list_read(&list, sequence) == 0) {
         SM_CALL(status, call(list.handles, list.count, stream.handle));
         result = sm_none_if_ok(status);
     }
-    free_list(&list);
+    sm_list_free(&list);
     sm_stream_close(&stream);
     return result;
 }
@@ -221,7 +214,8 @@ static PyObject *pull_list(PyObject *module, PyObject *arguments, PyObject *name
     return transfer_list(arguments, names, synced_mem_async_cpu_pull_n);
 }
 
-static PyObject *copy_lists(const struct list *to, const struct list *from, PyObject *of_side, PyObject *of_stream)
+static PyObject *copy_lists(const struct sm_list *to, const struct sm_list *from, PyObject *of_side,
+                            PyObject *of_stream)
 {
     synced_mem_side side = SYNCED_MEM_SIDE_GPU;
     struct sm_stream stream;
@@ -245,14 +239,14 @@ static PyObject *copy(PyObject *module, PyObject *arguments, PyObject *names)
 {
     static char *keywords[] = {"to", "from_", "side", "stream", NULL};
     PyObject *to, *from, *side = NULL, *stream = NULL, *result = NULL;
-    struct list targets = {0}, sources = {0};
+    struct sm_list targets = {0}, sources = {0};
     (void)module;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "OO|OO:copy", keywords, &to, &from, &side, &stream))
         return NULL;
-    if (read_list(&targets, to) == 0 && read_list(&sources, from) == 0)
+    if (sm_list_read(&targets, to) == 0 && sm_list_read(&sources, from) == 0)
         result = copy_lists(&targets, &sources, side, stream);
-    free_list(&targets);
-    free_list(&sources);
+    sm_list_free(&targets);
+    sm_list_free(&sources);
     return result;
 }
 
@@ -344,12 +338,5 @@ static PyMethodDef functions[] = {
 
 int sm_calls_init(PyObject *module)
 {
-    for (PyMethodDef *each = methods; each->ml_name; each++) {
-        PyObject *const method = PyDescr_NewMethod(sm_memory_type, each);
-        const int result = method ? PyObject_SetAttrString((PyObject *)sm_memory_type, each->ml_name, method) : -1;
-        Py_XDECREF(method);
-        if (result < 0)
-            return -1;
-    }
-    return sm_add_functions(module, functions);
+    return sm_add_methods(sm_memory_type, methods) < 0 ? -1 : sm_add_functions(module, functions);
 }

@@ -141,6 +141,16 @@ int sm_access_buffer(struct sm_access *access, Py_buffer *view, int flags);
 /* Gives up a reference. */
 void sm_release(synced_mem *handle);
 
+/* The handles of a sequence of objects, which the sequence keeps. */
+struct sm_list {
+    PyObject *objects; /* a tuple */
+    synced_mem **handles;
+    size_t count;
+};
+
+int sm_list_read(struct sm_list *list, PyObject *sequence); /* -1: an exception, and a list to free */
+void sm_list_free(struct sm_list *list);
+
 /* ---- Tensors ---- */
 
 /* An export to make. */
@@ -222,11 +232,14 @@ int sm_memory_init(PyObject *module);
 int sm_access_init(PyObject *module);
 int sm_stream_init(PyObject *module);
 int sm_turn_init(PyObject *module);
+int sm_file_init(PyObject *module);
 int sm_report_init(PyObject *module);
 /* Adds the type of a spec to the module. */
 int sm_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type);
 /* Returns what a function of the library prints. */
 PyObject *sm_text_of(synced_mem_status (*print)(const void *, FILE *), const void *what);
+/* Adds methods to a type that has been made. */
+int sm_add_methods(PyTypeObject *type, PyMethodDef *methods);
 /* Adds functions to the module. */
 int sm_add_functions(PyObject *module, PyMethodDef *functions);
 /* The calls of a Memory that are neither accesses nor exports. */

@@ -414,6 +414,14 @@ static PyObject *get_head(struct sm_memory *memory, void *nothing)
     return PyUnicode_FromString((unsigned)head < 5 ? heads[head] : "UNKNOWN");
 }
 
+static PyObject *get_in_file(struct sm_memory *memory, void *nothing)
+{
+    (void)nothing;
+    int in_file;
+    SM_CALL(in_file, synced_mem_in_file(memory->handle));
+    return PyBool_FromLong(in_file);
+}
+
 static PyObject *get_offset(struct sm_memory *memory, void *nothing)
 {
     (void)nothing;
@@ -544,6 +552,7 @@ static PyGetSetDef members[] = {
     {"device", (getter)get_device, NULL, "The number of the device, or None before there is one.", NULL},
     {"head", (getter)get_head, NULL,
      "Where the contents are: \"UNINITIALIZED\", \"AT_CPU\", \"AT_GPU\", \"SYNCED\" or \"MIXED\".", NULL},
+    {"in_file", (getter)get_in_file, NULL, "Whether all contents are in a file, besides those that copies have.", NULL},
     {"is_view", (getter)get_is_view, NULL, "Whether the object is a part of another.", NULL},
     {"offset", (getter)get_offset, NULL, "The place of a view in its root, in bytes.", NULL},
     {"cpu_source", (getter)get_cpu_source, NULL, "The source of the host copy's memory, such as \"pinned\".", NULL},

@@ -12,6 +12,18 @@ int sm_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type)
     return *type ? PyModule_AddObjectRef(module, strrchr(spec->name, '.') + 1, (PyObject *)*type) : -1;
 }
 
+int sm_add_methods(PyTypeObject *type, PyMethodDef *methods)
+{
+    for (; methods->ml_name; methods++) {
+        PyObject *const method = PyDescr_NewMethod(type, methods);
+        const int result = method ? PyObject_SetAttrString((PyObject *)type, methods->ml_name, method) : -1;
+        Py_XDECREF(method);
+        if (result < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int sm_add_functions(PyObject *module, PyMethodDef *functions)
 {
     return PyModule_AddFunctions(module, functions);
@@ -52,8 +64,9 @@ static int add_version(PyObject *module)
 static int fill_module(PyObject *module)
 {
     sm_gil_init();
-    int (*const parts[])(PyObject *) = {sm_names_init,  sm_error_init, sm_tensor_init, sm_stream_init, sm_memory_init,
-                                        sm_access_init, sm_calls_init, sm_turn_init,   sm_import_init, sm_report_init};
+    int (*const parts[])(PyObject *) = {sm_names_init,  sm_error_init,  sm_tensor_init, sm_stream_init,
+                                        sm_memory_init, sm_access_init, sm_calls_init,  sm_turn_init,
+                                        sm_file_init,   sm_import_init, sm_report_init};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](module) < 0)
             return -1;

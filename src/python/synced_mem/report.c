@@ -24,7 +24,8 @@ static const struct number stats_numbers[] = {
     OF(gpu_allocations),  OF(gpu_bytes),        OF(retired),        OF(quarantined),     OF(events),
     OF(event_records),    OF(stream_waits),     OF(host_waits),     OF(oom_reaps),       OF(oom_waits),
     OF(oom_trims),        OF(oom_callbacks),    OF(oom_failures),   OF(gpu_spare_bytes), OF(managed_bytes),
-    OF(prefetches),       OF(unprotected),      {NULL, 0, 0},
+    OF(prefetches),       OF(unprotected),      OF(kernel_copies),  OF(file_reads),      OF(file_read_bytes),
+    OF(file_writes),      OF(file_write_bytes), {NULL, 0, 0},
 #undef OF
 };
 
