@@ -79,18 +79,10 @@ static bool found_devices(void)
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Meson sets this for suites whose tests can share a process. With the first schedule each still has its own, unless
- * Check's own variable says otherwise. */
-static bool shares_process(int number)
-{
-    const char *const fork_status = getenv("CK_FORK");
-    return (fork_status && strcmp(fork_status, "no") == 0) || (number > 0 && getenv("SYNCED_MEM_TEST_UNFORKED"));
-}
-
 static bool run_schedule(int number)
 {
     SRunner *const runner = srunner_create(fixture_suite(number));
-    if (shares_process(number))
+    if (tests_share_process())
         srunner_set_fork_status(runner, CK_NOFORK);
     srunner_run_all(runner, number == 0 ? CK_ENV : CK_SILENT);
     const int failed = srunner_ntests_failed(runner);
@@ -114,10 +106,10 @@ int run_all_tests(void)
         (void)fprintf(stderr, "no device was found\n");
         return SUITE_SKIPPED;
     }
-    /* Each schedule finds a new process. */
+    /* Each of several schedules has a process of its own, in case its tests share it. */
     const int schedules = fixture_schedules();
     for (int i = 0; i < schedules; i++)
-        if (!(shares_process(i) && schedules > 1 ? in_a_child(run_schedule_in_child, &i) : run_schedule(i)))
+        if (!(schedules > 1 ? in_a_child(run_schedule_in_child, &i) : run_schedule(i)))
             return EXIT_FAILURE;
     return EXIT_SUCCESS;
 }
