@@ -20,11 +20,11 @@ void take_runtime_step(void)
 }
 
 #define JUMP(name, target)                                                                                             \
-    __asm__(".text\n.globl " name "\n.type " name ", @function\n" name ":\n"                                           \
+    __asm__(".pushsection .text\n.globl " name "\n.type " name ", @function\n" name ":\n"                              \
             "push %rdi\npush %rsi\npush %rdx\npush %rcx\npush %r8\npush %r9\npush %rax\n"                              \
             "call take_runtime_step@PLT\n"                                                                             \
             "pop %rax\npop %r9\npop %r8\npop %rcx\npop %rdx\npop %rsi\npop %rdi\n"                                     \
-            "jmp " target "\n.size " name ", . - " name "\n");
+            "jmp " target "\n.size " name ", . - " name "\n.popsection\n");
 #define RUNTIME_STEP(name) JUMP("__wrap_" #name, "__real_" #name "@PLT")
 
 RUNTIME_STEP(cudaDeviceGetAttribute)

@@ -10,6 +10,7 @@
 /* The emulator's own frames come before the program's. */
 #define OWN_FRAMES 8
 #define CHAIN_RULES 64
+#define KNOWN_PLACES 256
 
 /* Return addresses in this process. Tests get them relative to their object. */
 struct chain {
@@ -34,6 +35,28 @@ static struct {
     unsigned dropped;
 } waits;
 
+/* ---- Places ---- */
+
+/* The dynamic linker searches all symbols for an address. The lock is held. */
+static struct emu_place place_of(const void *address)
+{
+    static struct {
+        const void *address;
+        struct emu_place place;
+    } known[KNOWN_PLACES];
+    const size_t slot = (size_t)address % KNOWN_PLACES;
+    if (known[slot].address != address || known[slot].place.object == NULL) {
+        known[slot].place = emu_place_of(address);
+        known[slot].address = address;
+    }
+    return known[slot].place;
+}
+
+static bool same_place(const struct emu_place *one, const struct emu_place *other)
+{
+    return one->offset == other->offset && strcmp(one->object, other->object) == 0;
+}
+
 /* ---- Chains ---- */
 
 /* The program's frames begin with the return address of the current call. */
@@ -56,14 +79,9 @@ static struct emu_wait_place describe(const struct noted *noted)
 {
     struct emu_wait_place place = {.call = emu_call_names[noted->chain.call], .depth = noted->chain.depth};
     for (unsigned i = 0; i < place.depth; i++)
-        place.chain[i] = emu_place_of(noted->chain.frames[i]);
+        place.chain[i] = place_of(noted->chain.frames[i]);
     place.count = noted->count;
     return place;
-}
-
-static bool same_place(const struct emu_place *one, const struct emu_place *other)
-{
-    return one->offset == other->offset && strcmp(one->object, other->object) == 0;
 }
 
 static bool same_chain(const struct emu_wait_place *one, const struct emu_wait_place *other)
@@ -99,13 +117,20 @@ static void note(const struct chain *chain)
     waits.noted[waits.count++].count = 1;
 }
 
-/* Finding the calls that lead to a wait takes long. */
+/* Finding all calls that lead to a wait takes long. The last one, the program's call of the runtime, is known. */
 static bool has_rules_for(enum emu_call call)
 {
-    for (size_t i = 0; i < waits.chain_count; i++)
-        if (strcmp(waits.chains[i].call, emu_call_names[call]) == 0)
+    if (waits.place_count > 0)
+        return true;
+    if (waits.chain_count == 0)
+        return false;
+    const struct emu_place site = place_of(emu_self()->origin.site);
+    for (size_t i = 0; i < waits.chain_count; i++) {
+        const struct emu_wait_place *const rule = &waits.chains[i];
+        if (rule->depth > 0 && strcmp(rule->call, emu_call_names[call]) == 0 && same_place(&rule->chain[0], &site))
             return true;
-    return waits.place_count > 0;
+    }
+    return false;
 }
 
 static bool is_ruled_out(const struct emu_wait_place *wait)
