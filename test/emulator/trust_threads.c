@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <sys/wait.h>
 
-enum { EXIT_REPORTED = 66 /* ThreadSanitizer's, after a report */, SEEDS = 10 };
+enum { EXIT_REPORTED = 66 /* ThreadSanitizer's, after a report */, SEEDS = 4 };
 
 static struct {
     int data;          /* written by the giver, then read by the taker */

@@ -12,6 +12,7 @@ enum { PATIENCE_S = 240 };
 atomic_int unsound;
 
 static unsigned schedule;
+static bool is_first;    /* of the run's schedules */
 static unsigned divided; /* the number of cases that the schedules divide, of those that were added */
 static int device_count;
 
@@ -105,6 +106,13 @@ void add_divided_test(TCase *to, const TTest *test, int begin, int end)
 unsigned fixture_schedule(void)
 {
     return schedule;
+}
+
+/* Meson sets the second variable for suites whose tests can share a process. */
+bool tests_share_process(void)
+{
+    const char *const fork_status = getenv("CK_FORK");
+    return (fork_status && strcmp(fork_status, "no") == 0) || (!is_first && getenv("SYNCED_MEM_TEST_UNFORKED"));
 }
 
 int devices(void)
@@ -336,6 +344,7 @@ int fixture_schedules(void)
 Suite *fixture_suite(int number)
 {
     schedule = first_schedule() + (unsigned)number;
+    is_first = number == 0;
     divided = 0;
     return suite();
 }

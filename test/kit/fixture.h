@@ -40,6 +40,9 @@ void add_divided_test(TCase *to, const TTest *test, int begin, int end);
 /* Returns the number of the current schedule of the runtime. */
 unsigned fixture_schedule(void);
 
+/* Returns whether the suite's tests share a process, which an assertion would end. */
+bool tests_share_process(void);
+
 /* From now on released device memory is freed at once, and none is kept for reuse. Only in a test. */
 void keep_no_spares(void);
 
@@ -198,7 +201,7 @@ bool in_a_child(void (*function)(const void *argument), const void *argument);
 
 enum { SUITE_SKIPPED = 77 };
 
-/* Runs all tests, each in a process of its own. Returns what main() returns. */
+/* Runs all tests, each in a process of its own unless tests_share_process(). Returns what main() returns. */
 int run_all_tests(void);
 
 /* For it. fixture_suite() makes the suite for the schedule with this number, counted from the first one. */

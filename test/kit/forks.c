@@ -79,23 +79,37 @@ static bool found_devices(void)
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+static bool run_schedule(int number)
+{
+    SRunner *const runner = srunner_create(fixture_suite(number));
+    if (tests_share_process())
+        srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, number == 0 ? CK_ENV : CK_SILENT);
+    const int failed = srunner_ntests_failed(runner);
+    if (failed > 0 && number > 0)
+        srunner_print(runner, CK_NORMAL);
+    srunner_free(runner);
+    if (failed > 0)
+        fixture_print_schedule();
+    return failed == 0;
+}
+
+static void run_schedule_in_child(const void *number)
+{
+    if (!run_schedule(*(const int *)number))
+        exit(EXIT_FAILURE);
+}
+
 int run_all_tests(void)
 {
     if (gpu_expected() && !found_devices()) {
         (void)fprintf(stderr, "no device was found\n");
         return SUITE_SKIPPED;
     }
-    for (int i = 0; i < fixture_schedules(); i++) {
-        SRunner *const runner = srunner_create(fixture_suite(i));
-        srunner_run_all(runner, i == 0 ? CK_ENV : CK_SILENT);
-        const int failed = srunner_ntests_failed(runner);
-        if (failed > 0 && i > 0)
-            srunner_print(runner, CK_NORMAL);
-        srunner_free(runner);
-        if (failed > 0) {
-            fixture_print_schedule();
+    /* Each of several schedules has a process of its own, in case its tests share it. */
+    const int schedules = fixture_schedules();
+    for (int i = 0; i < schedules; i++)
+        if (!(schedules > 1 ? in_a_child(run_schedule_in_child, &i) : run_schedule(i)))
             return EXIT_FAILURE;
-        }
-    }
     return EXIT_SUCCESS;
 }

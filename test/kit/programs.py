@@ -3,7 +3,10 @@
 
 Meson's own target "all" has the programs of all tests in versions before 1.7.
 
-    programs.py BUILD-FOLDER [--suite NAME | --no-suite NAME]...
+    programs.py BUILD-FOLDER [--each-file] [--suite NAME | --no-suite NAME]...
+
+With --each-file it also prints one object of each source file, so that a compiler sees all of the tree. Another object
+of the same file, for another runtime or with other options, and the programs of the other tests would show no more.
 """
 import argparse
 import json
@@ -12,14 +15,19 @@ import sys
 
 parser = argparse.ArgumentParser()
 parser.add_argument("folder")
+parser.add_argument("--each-file", action="store_true")
 parser.add_argument("--suite", action="append", default=[])
 parser.add_argument("--no-suite", action="append", default=[])
 asked = parser.parse_args()
 
 
-def introspect(what):
-    with open(os.path.join(asked.folder, "meson-info", f"intro-{what}.json"), encoding="utf-8") as file:
+def load(name):
+    with open(os.path.join(asked.folder, name), encoding="utf-8") as file:
         return json.load(file)
+
+
+def introspect(what):
+    return load(f"meson-info/intro-{what}.json")
 
 
 def is_selected(test):
@@ -34,4 +42,9 @@ if not selected:
 names = {name for test in selected for name in test["depends"]}
 names |= {name for name, target in targets.items() if target["build_by_default"]}
 needed = {file for name in names for file in targets[name]["filename"]}
-print("\n".join(sorted(os.path.relpath(file, asked.folder) for file in needed)))
+outputs = {os.path.relpath(file, asked.folder) for file in needed}
+if asked.each_file:
+    commands = load("compile_commands.json")
+    objects = {os.path.normpath(command["file"]): command["output"] for command in reversed(commands)}
+    outputs |= set(objects.values())
+print("\n".join(sorted(outputs)))

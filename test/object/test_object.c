@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Creation ---- */
@@ -360,8 +359,7 @@ Suite *suite(void)
 #ifdef NDEBUG
     tcase_add_test(counting, released_too_often);
 #else
-    const char *const fork = getenv("CK_FORK"); /* the assertion would end a process that all tests share */
-    if (!fork || strcmp(fork, "no") != 0)
+    if (!tests_share_process())
         tcase_add_test_raise_signal(counting, released_too_often, SIGABRT);
 #endif
     add_tests(counting, shutdown_with_objects, shutdown_again_and_again);

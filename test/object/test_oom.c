@@ -64,17 +64,10 @@ static void run(const void *argument)
     gpu_check_nothing_left();
 }
 
-/* Returns how many seeds share the failures; without seeds, each how many-th allocation fails. A child ends slowly
- * under the address sanitizer, which searches for leaks then. On a GPU it starts slowly. Otherwise each seed makes all
- * failures. */
-static unsigned sharing_seeds(void)
+/* Without seeds, each how many-th allocation fails. On a GPU a child starts slowly. */
+static unsigned step(void)
 {
-    const bool has_seeds = gpu_schedules() > 1;
-#ifdef __SANITIZE_ADDRESS__
-    return has_seeds ? 2 : 1;
-#else
-    return has_seeds || !gpu_expected() ? 1 : 8;
-#endif
+    return gpu_schedules() > 1 || !gpu_expected() ? 1 : 8;
 }
 
 START_TEST(each_allocation_fails)
@@ -86,8 +79,7 @@ START_TEST(each_allocation_fails)
     ck_assert(in_a_child(run, &wanted));
     const unsigned all = *counted;
     ck_assert_uint_gt(all, 2);
-    for (wanted.fails_at = 1 + fixture_schedule() % sharing_seeds(); wanted.fails_at <= all;
-         wanted.fails_at += sharing_seeds())
+    for (wanted.fails_at = 1; wanted.fails_at <= all; wanted.fails_at += step())
         if (!in_a_child(run, &wanted)) {
             (void)fprintf(stderr, "that was scenario %d with allocation %u failing\n", _i, wanted.fails_at);
             failed++;

@@ -183,7 +183,7 @@ static struct uses *count_uses(int scenario)
 /* A child ends slowly under the address sanitizer, which searches for leaks then, and with coverage, which adds its
  * counts to many files. A few lines run only after two failures. */
 #if defined(__SANITIZE_ADDRESS__)
-enum { SHARE = 8, SHARE_OF_TWO = 8 };
+enum { SHARE = 4, SHARE_OF_TWO = 4 };
 #elif defined(WITH_COVERAGE)
 enum { SHARE = 12, SHARE_OF_TWO = 1 };
 #else
