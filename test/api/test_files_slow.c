@@ -1,0 +1,83 @@
+/* Checks files whose writes are slow: reads of bytes that the file does not have yet, and when the file is closed. */
+#include "files_kit.h"
+
+#include "system/file.h"
+#include "system/file_at.h"
+
+enum { SIZE = 5003, FILES_SIZE = 10 };
+
+int __real_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
+int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
+int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset)
+{
+    (void)usleep(20000);
+    return __real_sm_file_write_at(file, data, bytes, offset);
+}
+
+static atomic_int closed;
+
+int __real_sm_file_close(int file);
+int __wrap_sm_file_close(int file);
+int __wrap_sm_file_close(int file)
+{
+    closed++;
+    return __real_sm_file_close(file);
+}
+
+/* The bytes between the end of the file and those that are yet to be written are zeros. */
+START_TEST(bytes_before_a_write)
+{
+    static const unsigned char zeros[SIZE];
+    synced_mem_file *const file = make_file(FILES_SIZE, 1);
+    synced_mem *const mem = make_at_cpu(SIZE, 2);
+    OK(synced_mem_async_write_file(mem, file, 3 * SIZE, SYNCED_MEM_NO_STREAM));
+    synced_mem *const between = make_in_file(SIZE, file, SIZE);
+    if (_i == 0)
+        ck_assert_int_eq(memcmp(given(synced_mem_cpu_data(between)), zeros, SIZE), 0);
+    else
+        ck_assert(given(synced_mem_gpu_data(between)));
+    ck_assert_int_eq(memcmp(given(synced_mem_cpu_data(between)), zeros, SIZE), 0);
+    RELEASE_EACH(mem, between);
+    end_file(file);
+}
+END_TEST
+
+/* Nothing has polled the object since. */
+START_TEST(the_file_closes_behind_a_write)
+{
+    synced_mem_file *const file = make_file(FILES_SIZE, 1);
+    synced_mem *const mem = make_at_cpu(SIZE, 2);
+    const int before = closed;
+    OK(synced_mem_async_write_file(mem, file, 0, SYNCED_MEM_NO_STREAM));
+    OK(synced_mem_file_wait(file));
+    ck_assert_int_eq(closed, before);
+    OK(synced_mem_file_release(file));
+    ck_assert_int_eq(closed, before + 1);
+    OK(synced_mem_release(mem));
+    close_behind();
+}
+END_TEST
+
+/* The program has released the file before. */
+START_TEST(a_write_closes_the_file)
+{
+    synced_mem_file *const file = make_file(FILES_SIZE, 1);
+    synced_mem *const mem = make_at_cpu(SIZE, 2);
+    const int before = closed;
+    OK(synced_mem_async_write_file(mem, file, 0, SYNCED_MEM_NO_STREAM));
+    OK(synced_mem_file_release(file));
+    OK(synced_mem_wait(mem));
+    ck_assert_int_eq(closed, before + 1);
+    OK(synced_mem_release(mem));
+    close_behind();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("files_slow");
+    TCase *const tests = add_case(made, "slow");
+    tcase_add_loop_test(tests, bytes_before_a_write, 0, gpu_expected() ? 2 : 1);
+    add_tests(tests, the_file_closes_behind_a_write, a_write_closes_the_file);
+    return made;
+}
