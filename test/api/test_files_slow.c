@@ -73,11 +73,30 @@ START_TEST(a_write_closes_the_file)
 }
 END_TEST
 
+/* The object leaves the file, and nothing polls the stream on which its bytes were transferred. */
+START_TEST(a_read_closes_the_file)
+{
+    synced_mem_file *const file = make_file(FILES_SIZE, 1);
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const mem = make_in_file(FILES_SIZE, file, 0);
+    const int before = closed;
+    OK(synced_mem_async_gpu_push(mem, stream));
+    OK(synced_mem_file_release(file));
+    ck_assert_int_eq(closed, before);
+    ck_assert(given(synced_mem_overwrite_gpu_data_on(mem, stream)));
+    ck_assert_int_eq(closed, before + 1);
+    close_stream(stream);
+    OK(synced_mem_release(mem));
+    close_behind();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("files_slow");
     TCase *const tests = add_case(made, "slow");
     tcase_add_loop_test(tests, bytes_before_a_write, 0, gpu_expected() ? 2 : 1);
     add_tests(tests, the_file_closes_behind_a_write, a_write_closes_the_file);
+    add_gpu_tests(tests, a_read_closes_the_file);
     return made;
 }
