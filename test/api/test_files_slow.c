@@ -1,4 +1,5 @@
-/* Checks files whose writes are slow: reads of bytes that the file does not have yet, and when the file is closed. */
+/* Checks slow files: reads of bytes that the file does not have yet, or that are about to be written, and when the file
+ * is closed. */
 #include "files_kit.h"
 
 #include "system/file.h"
@@ -12,6 +13,17 @@ int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t o
 {
     (void)usleep(20000);
     return __real_sm_file_write_at(file, data, bytes, offset);
+}
+
+static atomic_bool slow_reads;
+
+int __real_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, size_t *done);
+int __wrap_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, size_t *done);
+int __wrap_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, size_t *done)
+{
+    if (slow_reads)
+        (void)usleep(100000);
+    return __real_sm_file_read_at(file, data, bytes, offset, done);
 }
 
 static atomic_int closed;
@@ -38,6 +50,26 @@ START_TEST(bytes_before_a_write)
         ck_assert(given(synced_mem_gpu_data(between)));
     ck_assert_int_eq(memcmp(given(synced_mem_cpu_data(between)), zeros, SIZE), 0);
     RELEASE_EACH(mem, between);
+    end_file(file);
+}
+END_TEST
+
+/* A write of contents that are in a file alone has read them when it returns: others may then go there. */
+START_TEST(a_write_reads_first)
+{
+    synced_mem_file *const file = make_file(2 * SIZE, 1);
+    synced_mem *const mem = make_in_file(SIZE, file, 0), *const other = make_at_cpu(SIZE, 2);
+    slow_reads = true;
+    OK(synced_mem_async_write_file(mem, file, SIZE, SYNCED_MEM_NO_STREAM));
+    OK(_i == 0 ? synced_mem_release(mem) : synced_mem_clear(mem));
+    OK(synced_mem_async_write_file(other, file, 0, SYNCED_MEM_NO_STREAM));
+    OK(synced_mem_file_wait(file));
+    slow_reads = false;
+    memcpy(in_file + SIZE, in_file, SIZE);
+    pattern_write(in_file, SIZE, 2);
+    ck_assert(file_is_right(2 * SIZE));
+    OK(_i == 0 ? SYNCED_MEM_OK : synced_mem_release(mem));
+    OK(synced_mem_release(other));
     end_file(file);
 }
 END_TEST
@@ -96,6 +128,7 @@ Suite *suite(void)
     Suite *const made = suite_create("files_slow");
     TCase *const tests = add_case(made, "slow");
     tcase_add_loop_test(tests, bytes_before_a_write, 0, gpu_expected() ? 2 : 1);
+    tcase_add_loop_test(tests, a_write_reads_first, 0, 2);
     add_tests(tests, the_file_closes_behind_a_write, a_write_closes_the_file);
     add_gpu_tests(tests, a_read_closes_the_file);
     return made;
