@@ -8,10 +8,8 @@
 #include "object/mentions.h"
 #include "object/move_stream.h"
 #include "object/publish.h"
-#include "object/reclaim.h"
 #include "object/renew.h"
 #include "object/several.h"
-#include "object/gate.h"
 #include "object/span.h"
 #include "object/unified.h"
 #include "object/user_allocator.h"
@@ -403,8 +401,8 @@ struct share {
 
 /* One object needs no memory from the system, unless it is in parts. The arrays of many need no zeros, which a large
  * call would take long to write. */
-static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
-                                   synced_mem_stream handle, struct synced_mem **failed)
+synced_mem_status sm_move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
+                               synced_mem_stream handle, struct synced_mem **failed)
 {
     struct share one;
     struct call call = {.mems = mems, .count = count, .handle = handle, .side = side};
@@ -431,18 +429,5 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     sm_mentions_end(&call.mentions);
     if (count > 1)
         free(shares);
-    return status;
-}
-
-synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
-                          struct synced_mem **failed)
-{
-    struct sm_reclaim reclaim = {.handler_calls = 0};
-    synced_mem_status status;
-    SM_TRY(sm_gates_begin(mems, count, side, SM_READ, failed));
-    do
-        status = move_once(mems, count, side, handle, failed);
-    while (sm_reclaim_helps(&reclaim, status));
-    sm_gates_end(mems, count, side);
     return status;
 }
