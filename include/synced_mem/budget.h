@@ -7,7 +7,6 @@
 #define SYNCED_MEM_BUDGET_H
 
 #include "../synced_mem.h"
-#include "files.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +49,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_unhold(synced_mem *const *mems, size
 
 /* ---- Budgets ---- */
 
+struct synced_mem_file; /* synced_mem_file, of files.h */
+
 #define SYNCED_MEM_NO_BUDGET UINT64_MAX /**< as much as the device has */
 
 /** Sets the most memory that the library has on the device, in bytes: of all objects, and of released memory that it
@@ -70,7 +71,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_set_budget(int device, uint64_t 
  * @param over  gets by how much they still exceed the budget; or NULL
  * Blocking: until contents are written; until work on released copies has ended, if they still have more. Errors:
  * ERR_INVALID_ARGUMENT (the file can't be written, or is in memory). @since 0.2 */
-SYNCED_MEM_API synced_mem_status synced_mem_cpu_set_budget(uint64_t bytes, synced_mem_file *scratch, uint64_t *over);
+SYNCED_MEM_API synced_mem_status synced_mem_cpu_set_budget(uint64_t bytes, struct synced_mem_file *scratch,
+                                                           uint64_t *over);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
 #include "api/options.h"
 #include "object/access.h"
 #include "object/evict.h"
-#include "object/push_pull.h"
+#include "object/moves.h"
 #include "copy/pin.h"
 #include "base/process.h"
 #include "base/status.h"

@@ -16,8 +16,7 @@ struct sm_scratch {
     struct synced_mem_file *file; /* held */
     size_t holders;               /* ranges, and the library while it is the present one */
     uint64_t block;
-    uint64_t end;  /* of the last range */
-    uint64_t used; /* bytes of the ranges that are taken */
+    uint64_t end; /* of the last range */
     struct sm_scratch_range *free[CLASSES];
 };
 
@@ -148,7 +147,8 @@ bool sm_scratch_is_set(void)
 
 /* ---- Ranges ---- */
 
-static void take_free_range(uint64_t size, struct sm_scratch_range *fresh, struct sm_scratch_range **out)
+/* Returns a range of the present scratch file: a free one, or fresh behind all others. */
+static struct sm_scratch_range *take_range(uint64_t size, struct sm_scratch_range *fresh)
 {
     struct sm_scratch *const scratch = present;
     uint64_t blocks;
@@ -156,7 +156,7 @@ static void take_free_range(uint64_t size, struct sm_scratch_range *fresh, struc
     struct sm_scratch_range *range = scratch->free[size_class];
     if (range) {
         scratch->free[size_class] = range->next;
-    } else if (blocks <= (SM_LARGEST_FILE - scratch->end) / scratch->block) {
+    } else {
         range = fresh;
         *range = (struct sm_scratch_range){.scratch = scratch,
                                            .offset = scratch->end,
@@ -164,30 +164,22 @@ static void take_free_range(uint64_t size, struct sm_scratch_range *fresh, struc
                                            .size_class = (unsigned short)size_class};
         scratch->end += range->size;
     }
-    if (range) {
-        range->holders = 1;
-        scratch->holders++;
-        scratch->used += range->size;
-    }
-    *out = range;
+    range->holders = 1;
+    scratch->holders++;
+    return range;
 }
 
 synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
 {
-    *out = NULL;
     struct sm_scratch_range *const fresh = calloc(1, sizeof *fresh);
     if (!fresh)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a scratch file");
     sm_lock(&guard);
-    const bool is_set = present != NULL;
-    if (is_set)
-        take_free_range(size, fresh, out);
+    *out = present ? take_range(size, fresh) : NULL;
     sm_unlock(&guard);
     if (*out != fresh)
         free(fresh);
-    if (*out || !is_set)
-        return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_FILE, "the scratch file can't have %llu bytes more", (unsigned long long)size);
+    return SYNCED_MEM_OK;
 }
 
 void sm_scratch_hold(struct sm_scratch_range *range)
@@ -203,7 +195,6 @@ static struct sm_scratch *free_range(struct sm_scratch_range *range)
     struct sm_scratch *const scratch = range->scratch;
     range->next = scratch->free[range->size_class];
     scratch->free[range->size_class] = range;
-    scratch->used -= range->size;
     return drop_holder(scratch);
 }
 
@@ -220,12 +211,4 @@ void sm_scratch_drop(struct sm_scratch_range *range)
 struct synced_mem_file *sm_scratch_file(const struct sm_scratch_range *range)
 {
     return range->scratch->file;
-}
-
-uint64_t sm_scratch_used(void)
-{
-    sm_lock(&guard);
-    const uint64_t used = present ? present->used : 0;
-    sm_unlock(&guard);
-    return used;
 }

@@ -31,8 +31,7 @@ synced_mem_status sm_scratch_set(struct synced_mem_file *file);
 /* Returns whether there is one. */
 bool sm_scratch_is_set(void);
 
-/* Takes a range, and holds it. *out is NULL if there is no scratch file. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (no file is
- * so large). */
+/* Takes a range, and holds it. *out is NULL if there is no scratch file. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
 void sm_scratch_hold(struct sm_scratch_range *range);
 /* Removes a holder. After the last one other contents may be there. Ignores NULL. */
@@ -40,8 +39,5 @@ void sm_scratch_drop(struct sm_scratch_range *range);
 
 /* Returns the file of a range. */
 struct synced_mem_file *sm_scratch_file(const struct sm_scratch_range *range);
-
-/* Returns the bytes of the present file that have contents. */
-uint64_t sm_scratch_used(void);
 
 #endif

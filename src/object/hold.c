@@ -10,6 +10,7 @@
 #include "object/fetch.h"
 #include "object/objects.h"
 #include "object/publish.h"
+#include "object/push_pull.h"
 #include "object/reclaim.h"
 #include "object/span.h"
 #include "stream/shared_ends.h"
@@ -284,8 +285,37 @@ static synced_mem_status fetch_object(struct synced_mem *mem, const struct sm_ho
     return status;
 }
 
+/* Larger ones are worth a transfer of their own, and pageable ones may be staged, which a push waits for. */
+enum { MOST_OF_SMALL = 65536 };
+
+static bool is_small_push(const struct sm_hold_call *call, const struct synced_mem *mem)
+{
+    return call->mode != SM_OVERWRITE && sm_size(mem) <= MOST_OF_SMALL && is_dirty(mem, SM_CPU) &&
+           !is_there(mem, SM_GPU);
+}
+
+/* Pushes small objects in one call, with one event for all. What it leaves out, as another thread has changed it, is
+ * fetched alone. */
+static synced_mem_status push_small(const struct sm_hold_call *call, struct synced_mem **failed)
+{
+    struct synced_mem **const small = malloc(call->count * sizeof *small);
+    size_t count = 0;
+    for (size_t i = 0; small && i < call->count; i++)
+        if (is_small_push(call, call->mems[i]))
+            small[count++] = call->mems[i];
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (count > 1)
+        status = sm_move_once(small, count, SM_GPU, false, call->handle, failed);
+    for (size_t i = 0; i < count; i++)
+        sm_evictable_refresh(small[i]);
+    free(small);
+    return status == SYNCED_MEM_ERR_INVALID_STATE ? SYNCED_MEM_OK : status;
+}
+
 static synced_mem_status fetch_all(const struct sm_hold_call *call, struct synced_mem **failed)
 {
+    if (call->count > 1 && call->side == SM_GPU)
+        SM_TRY(push_small(call, failed));
     for (size_t i = 0; i < call->count; i++) {
         struct synced_mem *const mem = call->mems[i];
         const synced_mem_status status = is_there(mem, call->side) ? SYNCED_MEM_OK : fetch_object(mem, call);

@@ -6,13 +6,10 @@
 #include "copy/transfers.h"
 #include "object/fetch_parts.h"
 #include "object/mentions.h"
-#include "object/move_one.h"
 #include "object/move_stream.h"
 #include "object/publish.h"
-#include "object/reclaim.h"
 #include "object/renew.h"
 #include "object/several.h"
-#include "object/gate.h"
 #include "object/span.h"
 #include "object/unified.h"
 #include "object/user_allocator.h"
@@ -406,8 +403,8 @@ struct share {
 
 /* One object needs no memory from the system, unless it is in parts. The arrays of many need no zeros, which a large
  * call would take long to write. */
-static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
-                                   synced_mem_stream handle, struct synced_mem **failed)
+synced_mem_status sm_move_once(struct synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
+                               synced_mem_stream handle, struct synced_mem **failed)
 {
     struct share one;
     struct call call = {.mems = mems, .count = count, .handle = handle, .side = side};
@@ -436,40 +433,4 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     if (count > 1)
         free(shares);
     return status;
-}
-
-static synced_mem_status move_through_gates(struct synced_mem *const *mems, size_t count, enum sm_side side,
-                                            bool is_urgent, synced_mem_stream handle, struct synced_mem **failed)
-{
-    struct sm_reclaim reclaim = {.handler_calls = 0};
-    synced_mem_status status;
-    SM_TRY(sm_gates_begin(mems, count, side, SM_READ, failed));
-    do
-        status = move_once(mems, count, side, is_urgent, handle, failed);
-    while (sm_reclaim_helps(&reclaim, status));
-    sm_gates_end(mems, count, side);
-    return status;
-}
-
-/* An evictable object, which need not be held, is held until the call ends. */
-synced_mem_status sm_move_object(struct synced_mem *mem, enum sm_side side, bool is_urgent, synced_mem_stream handle)
-{
-    struct sm_reclaim reclaim = {.handler_calls = 0};
-    struct synced_mem *failed;
-    synced_mem_status status;
-    if (sm_evictable_of(mem))
-        return move_through_gates(&mem, 1, side, is_urgent, handle, &failed);
-    SM_TRY(sm_gate_begin(mem, side, SM_READ));
-    do
-        if (is_urgent || !sm_move_one(mem, side, handle, &status))
-            status = move_once(&mem, 1, side, is_urgent, handle, &failed);
-    while (sm_reclaim_helps(&reclaim, status));
-    sm_gate_end(mem);
-    return status;
-}
-
-synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
-                          struct synced_mem **failed)
-{
-    return move_through_gates(mems, count, side, false, handle, failed);
 }

@@ -4,14 +4,13 @@
 
 #include "object/transaction.h"
 
-/* Queues the transfer of the contents of each object to the side on the stream, with one event for all. Blocks for work
- * that no stream can wait for, and until staged pushes are queued. Without copy threads it also blocks until staged
- * pulls have arrived. If memory is refused, reclaims some and tries again. *failed: the object that a failure is about;
- * NULL: none. ERR_CAPTURING: the stream captures. ERR_INVALID_STATE: an object has no contents to move. */
-synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
-                          struct synced_mem **failed);
-
-/* Does the same for one object. is_urgent: a kernel makes the transfer if it would come behind bulk ones. */
-synced_mem_status sm_move_object(struct synced_mem *mem, enum sm_side side, bool is_urgent, synced_mem_stream handle);
+/* Queues the transfer of the contents of each object to the side on the stream, with one event for all. The objects may
+ * be used as they are: evictable ones are held, and it is this process's turn. Blocks for work that no stream can wait
+ * for, and until staged pushes are queued. Without copy threads it also blocks until staged pulls have arrived.
+ * *failed: the object that a failure is about; NULL: none. ERR_CAPTURING: the stream captures. ERR_INVALID_STATE: an
+ * object has no contents to move. is_urgent, of one object: a kernel makes the transfer if it would come behind bulk
+ * ones. */
+synced_mem_status sm_move_once(struct synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
+                               synced_mem_stream handle, struct synced_mem **failed);
 
 #endif

@@ -226,6 +226,34 @@ START_TEST(a_budget_below_what_is_held_applies_later)
 }
 END_TEST
 
+/* A hold of many small objects records no event for each. */
+START_TEST(small_objects_come_together)
+{
+    enum { MOST = 200, SIZE = 3000 };
+    static synced_mem *small[MOST];
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    const size_t count = _i ? MOST : MOST / 10;
+    for (unsigned i = 0; i < count; i++) {
+        small[i] = make_evictable("small", SIZE);
+        host_fill(given(synced_mem_overwrite_cpu_data(small[i])), SIZE, i);
+    }
+    const uint64_t before = stats_now().event_records;
+    OK(synced_mem_hold(small, count, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, stream));
+    ck_assert_uint_le(stats_now().event_records - before, 4);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned char expected[SIZE];
+        pattern_write(expected, SIZE, i);
+        ck_assert(is_on_device(small[i]));
+        gpu_expect(given(synced_mem_gpu_data_on(small[i], stream)), SIZE, expected, stream);
+    }
+    OK(synced_mem_unhold(small, count, SYNCED_MEM_SIDE_GPU));
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    for (unsigned i = 0; i < count; i++)
+        OK(synced_mem_release(small[i]));
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 /* Spares go before objects, and objects that are not evictable count. */
 START_TEST(a_budget_counts_all_memory)
 {
@@ -259,6 +287,7 @@ Suite *suite(void)
     TCase *const holds = add_case(made, "holds");
     add_gpu_tests(holds, pointers_are_good_while_held, a_hold_brings_what_its_mode_needs,
                   contents_that_nobody_wrote_are_zeros);
+    add_gpu_loop_test(holds, small_objects_come_together, 0, 2);
     TCase *const evictions = add_case(made, "evictions");
     add_gpu_loop_test(evictions, a_set_larger_than_the_budget_passes_through_it, 0, MANY);
     add_gpu_loop_test(evictions, what_was_written_is_pulled_first, 0, 6);

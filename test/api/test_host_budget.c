@@ -1,5 +1,6 @@
 /* Checks the budget for host copies: which go, where their contents go, and what comes back. */
 #include "host_budget_kit.h"
+#include "trace_kit.h"
 
 #include <string.h>
 #include <time.h>
@@ -259,8 +260,8 @@ static void leave_scratch(synced_mem *mem, unsigned how)
 /* Ranges of contents that are gone serve others. */
 START_TEST(the_scratch_file_is_used_again)
 {
-    enum { SIZES = 5, ROUNDS = 20 };
-    static const size_t sizes[SIZES] = {4097, 1, 4096, 70000, HOLD_BYTES};
+    enum { SIZES = 6, ROUNDS = 20 };
+    static const size_t sizes[SIZES] = {4097, 1, 4096, 70000, 31 * 4096, HOLD_BYTES};
     synced_mem_file *const scratch = make_scratch();
     uint64_t first = 0;
     set_host_budget(4 * HOLD_BYTES, scratch);
@@ -282,6 +283,33 @@ START_TEST(the_scratch_file_is_used_again)
     }
     set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
     end_scratch(scratch);
+}
+END_TEST
+
+/* Contents in an earlier scratch file stay there, and the file is not used twice at the same place. */
+START_TEST(another_scratch_file)
+{
+    synced_mem_file *const first = make_scratch();
+    const int behind_first = behind_scratch;
+    synced_mem_file *const second = make_scratch();
+    synced_mem_file *const files[] = {first, second, NULL, first};
+    make_many(mems, MANY, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        set_host_budget(0, files[i]);
+        set_host_budget(MANY * HOLD_BYTES, files[i]);
+        for (unsigned each = 2 * i; each < 2 * i + 2; each++)
+            host_write(mems[each], 50 + each); /* the others stay where they are */
+    }
+    set_host_budget(0, second);
+    ck_assert_uint_eq(count_host_copies(mems, MANY), 0);
+    set_host_budget(MANY * HOLD_BYTES, second);
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert(host_has(mems[i], 50 + i));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    release_all(mems, MANY);
+    OK(synced_mem_file_release(first));
+    (void)close(behind_first);
+    end_scratch(second);
 }
 END_TEST
 
@@ -310,6 +338,26 @@ START_TEST(what_can_be_no_scratch_file)
 }
 END_TEST
 
+START_TEST(a_trace_shows_evictions)
+{
+    synced_mem_file *const scratch = make_scratch();
+    synced_mem *const pushed = make_evictable("pushed", HOLD_BYTES);
+    synced_mem *const written = make_evictable("written", HOLD_BYTES);
+    host_fill(given(synced_mem_overwrite_cpu_data(pushed)), HOLD_BYTES, 1);
+    host_fill(given(synced_mem_overwrite_cpu_data(written)), HOLD_BYTES, 2);
+    OK(synced_mem_async_gpu_push(pushed, NULL));
+    start();
+    set_host_budget(0, scratch);
+    stop();
+    HAS("\"name\":\"evict pushed#1\",\"cat\":\"eviction\",\"ph\":\"X\"");
+    HAS("\"bytes\":1048576,\"reason\":\"host copy, clean\"");
+    HAS("\"bytes\":1048576,\"reason\":\"host copy, spilled\"");
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    RELEASE_EACH(pushed, written);
+    end_scratch(scratch);
+}
+END_TEST
+
 static double now(void)
 {
     struct timespec time;
@@ -320,13 +368,13 @@ static double now(void)
 /* Returns the time of a hold that evicts, among so many objects. */
 static double time_holds(unsigned count, synced_mem_file *scratch)
 {
-    enum { HOLDS = 300, SIZE = 512 };
+    enum { HOLDS = 300, EACH = 512 };
     synced_mem **const all = calloc(count, sizeof *all);
     for (unsigned i = 0; i < count; i++) {
-        all[i] = make_evictable("", SIZE);
-        host_fill(given(synced_mem_overwrite_cpu_data(all[i])), SIZE, i % 100);
+        all[i] = make_evictable("", EACH);
+        host_fill(given(synced_mem_overwrite_cpu_data(all[i])), EACH, i % 100);
     }
-    set_host_budget((uint64_t)(count - HOLDS / 2) * SIZE, scratch);
+    set_host_budget((uint64_t)(count - HOLDS / 2) * EACH, scratch);
     const double begin = now();
     for (unsigned i = 0; i < HOLDS; i++)
         OK(hold_host(all[i % (HOLDS / 2)], SYNCED_MEM_READ) | unhold_host(all[i % (HOLDS / 2)]));
@@ -363,7 +411,8 @@ Suite *suite(void)
                   evictions_of_the_device_evict_host_copies, without_a_scratch_file_they_stay, pointers_need_a_hold,
                   a_set_larger_than_the_budget_evicts_nothing, pulls_and_copies_do_not_evict_their_own,
                   the_scratch_file_is_used_again, what_can_be_no_scratch_file, many_objects);
-    add_gpu_tests(tests, an_object_that_is_not_evictable_makes_others_go);
+    add_gpu_tests(tests, an_object_that_is_not_evictable_makes_others_go, a_trace_shows_evictions,
+                  another_scratch_file);
     add_gpu_loop_test(tests, others_go_to_the_scratch_file, 0, MANY);
     return made;
 }

@@ -2,6 +2,7 @@
 #include "host_budget_kit.h"
 
 #include "copy/file_job.h"
+#include "object/transaction.h"
 
 #include <pthread.h>
 
@@ -9,6 +10,7 @@ enum { COUNT = 4 };
 
 static synced_mem *mems[COUNT];
 static void *(*meanwhile)(void *unused); /* runs in a thread of its own, once */
+static bool locks_first;                 /* another call works on the first object, once */
 
 synced_mem_status __real_sm_file_job_wait(struct sm_file_end *end);
 synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end);
@@ -16,6 +18,9 @@ synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
 {
     void *(*const run)(void *unused) = meanwhile;
     const synced_mem_status status = __real_sm_file_job_wait(end);
+    if (locks_first)
+        sm_lock_object(mems[0]);
+    locks_first = false;
     meanwhile = NULL;
     if (run) {
         pthread_t thread;
@@ -115,6 +120,41 @@ START_TEST(contents_change_meanwhile)
 }
 END_TEST
 
+/* Another goes in its place. */
+START_TEST(a_victim_that_another_call_works_on_stays)
+{
+    synced_mem_file *const scratch = make_scratch();
+    synced_mem *const other = make_evictable("other", HOLD_BYTES);
+    make_many(mems, COUNT, 0);
+    set_host_budget(8 * HOLD_BYTES, scratch);
+    locks_first = true;
+    set_host_budget(3 * HOLD_BYTES, scratch);
+    unsigned gone = 0;
+    ck_assert(!locks_first);
+    ck_assert_uint_eq(count_host_copies(mems + 1, COUNT - 1), 2);
+    for (unsigned i = 1; i < COUNT; i++)
+        if (has_host_copy(mems[i]))
+            OK(hold_host(mems[i], SYNCED_MEM_READ));
+        else
+            gone = i;
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, hold_host(other, SYNCED_MEM_OVERWRITE));
+    SAYS("other threads use the host copies");
+    sm_unlock_object(mems[0]);
+    ck_assert(has_host_copy(mems[0]));
+    OK(hold_host(other, SYNCED_MEM_OVERWRITE));
+    OK(unhold_host(other));
+    for (unsigned i = 1; i < COUNT; i++)
+        if (i != gone)
+            OK(unhold_host(mems[i]));
+    for (unsigned i = 0; i < COUNT; i++)
+        ck_assert(host_has(mems[i], i));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    release_all(mems, COUNT);
+    RELEASE_EACH(other);
+    end_scratch(scratch);
+}
+END_TEST
+
 /* ---- Threads ---- */
 
 enum { THREADS = 4, ROUNDS = 60, SHARED = 6, SIZE = 70000 };
@@ -178,6 +218,7 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "meanwhile");
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
+    add_gpu_tests(tests, a_victim_that_another_call_works_on_stays);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     return made;
 }
