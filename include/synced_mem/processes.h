@@ -70,6 +70,75 @@ SYNCED_MEM_API synced_mem_status synced_mem_begin_turn(synced_mem *mem, synced_m
  * that is a death in the turn). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_end_turn(synced_mem *mem);
 
+/* ---- Versions and slots: a queue between processes ---- */
+/*
+ * The version of the contents is the number of turns to write that have ended. A reader that must miss none takes a
+ * slot, which has the version that it has consumed; a writer can wait until every slot has consumed the present one.
+ * A ring of such objects is a queue: docs/guide/processes.md.
+ *
+ * - A slot is a number, the same for all processes, and belongs to none: any may take it for another, read for it, and
+ *   end it. It stays when processes end or release their objects, and the writer waits for it, until it is ended.
+ * - A turn to read for a slot consumes the version when it ends. A process that ends in the turn has not consumed it:
+ *   the next turn for the slot reads it again.
+ * - Every slot gets every version. To divide versions among readers is the program's.
+ * - The version stays if a process ends in its turn to write. The contents are lost, each process is told once by
+ *   ERR_OWNER_DIED, and no turn reads them as new. They are written again without a wait for slots.
+ * - synced_mem_begin_turn() looks at no version: as a writer it may overwrite what a slot has not consumed.
+ *
+ * Errors: as above. Source: the replication slots of PostgreSQL.
+ */
+
+enum {
+    SYNCED_MEM_SLOTS = 64,   /**< slots of an object: 0 to 63 */
+    SYNCED_MEM_ANY_SLOT = -1 /**< the lowest that is free */
+};
+
+/** Stores the version of the contents: 0 before the maker's turn has ended, and at most 2^44 - 1. In a turn to read it
+ * is that of the contents; in one to write the next is being written. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_contents_version(const synced_mem *mem, uint64_t *version);
+
+/** Takes a slot, with or without a turn; it begins with the next version that is written.
+ * @param wanted  its number, or SYNCED_MEM_ANY_SLOT
+ * @param slot    gets the number; NULL: nobody needs it
+ * Errors: ERR_INVALID_STATE (also: it is taken, or all are). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_take_slot(synced_mem *mem, int wanted, int *slot);
+
+/** Stores the version that a slot has consumed, from which a reader that starts again knows where it is.
+ * Errors: ERR_INVALID_STATE (also: the slot is not taken). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_slot_version(const synced_mem *mem, int slot, uint64_t *version);
+
+/** Ends a slot, with or without a turn, also in a turn that reads for it; writers wait for it no more.
+ * Errors: ERR_INVALID_STATE (also: it is not taken). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_end_slot(synced_mem *mem, int slot);
+
+/** Begins a turn to read contents that are newer than a version, until synced_mem_end_turn(). They are first moved to
+ * the side.
+ * @param timeout_ms  for the contents and the turn to come; the transfer may take longer
+ * Blocking: until the contents are written, the turns in front have ended, and the contents have arrived. Errors:
+ * ERR_INVALID_STATE (also if the process has a turn or waits for one, or the object was shared without device memory);
+ * ERR_OWNER_DIED (once to each process: the contents are lost); ERR_INVALID_DEVICE (the process does not see the
+ * device). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_begin_newer_turn(synced_mem *mem, synced_mem_side side, uint64_t version,
+                                                             int timeout_ms);
+
+/** Begins a turn to read the contents that a slot has not consumed; synced_mem_end_turn() consumes them. They are first
+ * moved to the side. Several processes that read for one slot at a time get one version.
+ * @param timeout_ms  for the contents and the turn to come; the transfer may take longer
+ * Blocking: until the contents are written, the turns in front have ended, and the contents have arrived. Errors:
+ * ERR_INVALID_STATE (also if the slot is not taken, the process has a turn or waits for one, or the object was shared
+ * without device memory); ERR_OWNER_DIED (once to each process: the contents are lost); ERR_INVALID_DEVICE (the process
+ * does not see the device). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_begin_slot_turn(synced_mem *mem, synced_mem_side side, int slot,
+                                                            int timeout_ms);
+
+/** Begins a turn to write the next contents, once every slot has consumed the present ones, until
+ * synced_mem_end_turn(). Without slots it waits for nobody's reading.
+ * @param timeout_ms  for the readers and the turn to come
+ * Blocking: until the contents are consumed and the turns in front have ended. Errors: ERR_INVALID_STATE (also if the
+ * process has a turn or waits for one, or the object was shared without device memory); ERR_OWNER_DIED (once to each
+ * process: the contents are lost); ERR_INVALID_DEVICE (the process does not see the device). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_begin_consumed_turn(synced_mem *mem, synced_mem_side side, int timeout_ms);
+
 #ifdef __cplusplus
 }
 #endif

@@ -146,18 +146,32 @@ static synced_mem_status fill_side(struct sm_sharing *sharing, enum sm_side side
 
 /* ---- Acquiring ---- */
 
-static void end_shared_turn(struct sm_sharing *sharing, bool writing, unsigned head)
+static void give_up_turn(struct sm_sharing *sharing, unsigned head)
 {
     struct sm_participant *const participant = &sharing->memory->participant;
-    if (writing)
-        sm_turn_end_write(participant, head);
+    if (sharing->wish.writing)
+        sm_turn_give_up_write(participant, head);
     else
         sm_turn_end_read(participant);
 }
 
-/* With the turn to write, or to fill. *published: the head, as it is to be published if the turn is given up. */
-static synced_mem_status use_turn(struct sm_sharing *sharing, enum sm_side side, bool writing, unsigned *published)
+/* A reader consumes the contents before it leaves the line, whose ring then tells of both. */
+static void end_shared_turn(struct sm_sharing *sharing, unsigned head)
 {
+    struct sm_participant *const participant = &sharing->memory->participant;
+    if (sharing->wish.writing) {
+        sm_turn_end_write(participant, head);
+        return;
+    }
+    if (sharing->wish.kind == SM_WISH_SLOT)
+        sm_watch_consume(participant, &sharing->wish);
+    sm_turn_end_read(participant);
+}
+
+/* With the turn to write, or to fill. *published: the head, as it is to be published if the turn is given up. */
+static synced_mem_status use_turn(struct sm_sharing *sharing, enum sm_side side, unsigned *published)
+{
+    const bool writing = sharing->wish.writing;
     unsigned head = *published;
     if ((head & sm_bit(SM_GPU)) && sharing->memory->facts.device_bytes == 0) {
         *published &= ~sm_bit(SM_GPU); /* a hostile process may publish a side that does not exist */
@@ -176,31 +190,33 @@ static synced_mem_status use_turn(struct sm_sharing *sharing, enum sm_side side,
 }
 
 /* A signal handler may fork in this thread, and the child returns from it to here. Then the call fails in the child. */
-static synced_mem_status wait_and_use_turn(struct sm_sharing *sharing, enum sm_side side, bool writing,
-                                           sm_deadline deadline)
+static synced_mem_status wait_and_use_turn(struct sm_sharing *sharing, enum sm_side side, sm_deadline deadline)
 {
     unsigned published;
     if (side == SM_GPU)
         SM_TRY(sm_shareable_find_device(sharing));
-    const synced_mem_status came = sm_turn_wait(&sharing->memory->participant, writing, deadline, &published);
+    const synced_mem_status came =
+        sm_watch_and_wait(&sharing->memory->participant, &sharing->wish, deadline, &published);
     SM_TRY(sm_sharing_check_process(sharing));
     SM_TRY(came);
-    synced_mem_status status = use_turn(sharing, side, writing, &published);
+    synced_mem_status status = use_turn(sharing, side, &published);
     if (status == SYNCED_MEM_OK)
         status = sm_sharing_check_process(sharing);
     if (status == SYNCED_MEM_OK)
         return SYNCED_MEM_OK;
     const struct sm_detail first = sm_detail_get();
     give_up_contents(sharing);
-    end_shared_turn(sharing, writing, published);
+    give_up_turn(sharing, published);
     sm_detail_set(&first);
     return status;
 }
 
-synced_mem_status sm_begin_turn(struct sm_sharing *sharing, enum sm_side side, bool writing, sm_deadline deadline)
+synced_mem_status sm_begin_turn(struct sm_sharing *sharing, enum sm_side side, struct sm_wish wish,
+                                sm_deadline deadline)
 {
     SM_TRY(claim_turn(sharing));
-    const synced_mem_status status = wait_and_use_turn(sharing, side, writing, deadline);
+    sharing->wish = wish;
+    const synced_mem_status status = wait_and_use_turn(sharing, side, deadline);
     if (status != SYNCED_MEM_OK)
         set_turn(sharing, SM_TURN_NONE, 0);
     return status;
@@ -306,7 +322,7 @@ synced_mem_status sm_end_turn(struct sm_sharing *sharing)
         set_turn(sharing, before, sharing->valid);
         return status;
     }
-    end_shared_turn(sharing, writing, head);
+    end_shared_turn(sharing, head);
     set_turn(sharing, SM_TURN_NONE, 0);
     return sm_sharing_check_process(sharing);
 }

@@ -124,6 +124,7 @@ synced_mem_status sm_sharing_begin(struct synced_mem *mem, struct sm_shared_memo
     sharing->memory = memory;
     sharing->mem = mem;
     sharing->turn = turn;
+    sharing->wish.writing = turn == SM_TURN_WRITE;
     sharing->received = turn == SM_TURN_NONE;
     atomic_init(&sharing->shares, sharing->received);
     sm_put_copy(sm_own_record(mem), SM_CPU, host);

@@ -12,6 +12,7 @@
 #define SM_SHAREABLE_H
 
 #include "memory/shared/shared_memory.h"
+#include "memory/shared/watch.h"
 #include "object/object.h"
 
 enum sm_turn { SM_TURN_NONE, SM_TURN_CHANGING, SM_TURN_READ, SM_TURN_WRITE, SM_TURN_ENDED };
@@ -24,9 +25,10 @@ struct sm_sharing {
     unsigned valid; /* in a turn to read: the bits of the sides that may be read */
     unsigned calls; /* that have passed the gate and not ended */
     struct sm_events ended;
-    bool received;      /* the object is another process's; constant */
-    atomic_uint shares; /* grows with the object's lock held. While it is not 0, no device memory can be added */
-    bool pin_tried;     /* guarded by the object's lock */
+    struct sm_wish wish; /* of the turn; the thread that changes the turn alone uses it */
+    bool received;       /* the object is another process's; constant */
+    atomic_uint shares;  /* grows with the object's lock held. While it is not 0, no device memory can be added */
+    bool pin_tried;      /* guarded by the object's lock */
     struct sm_sharing *next;
     struct sm_sharing **link;
 };

@@ -111,6 +111,31 @@ START_TEST(a_fork_in_a_wait_for_a_turn)
 }
 END_TEST
 
+/* The child has no contents to wait for, and no time is over. */
+START_TEST(a_fork_in_a_wait_for_contents)
+{
+    pthread_t thread;
+    open_two(SYNCED_MEM_DEVICE_CURRENT);
+    OK(synced_mem_take_slot(one, 0, NULL));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_slot_turn(one, CPU, 0, 0));
+    OK(synced_mem_end_turn(one));
+    OK(synced_mem_begin_consumed_turn(one, CPU, 0));
+    host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 2);
+    ck_assert_int_eq(pthread_create(&thread, NULL, hand_over_later, NULL), 0);
+    const synced_mem_status status =
+        _i ? synced_mem_begin_slot_turn(other, CPU, 0, -1) : synced_mem_begin_newer_turn(other, CPU, 1, -1);
+    if (is_child())
+        leave_child(is_refused(status));
+    OK(status);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    check_child();
+    ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 2));
+    release_two();
+    ck_assert_int_eq(unsound, 0);
+}
+END_TEST
+
 /* Of the next transaction: after its begin, or before it publishes what it has changed. */
 enum place { NOWHERE, AT_BEGIN, AT_END };
 static enum place fork_where;
@@ -294,6 +319,7 @@ Suite *suite(void)
     TCase *const cases = add_case(suite, "share_forks");
     add_tests(cases, a_death_came_before_the_fork, a_fork_in_a_wait_for_calls, a_call_ends_in_the_child);
     tcase_add_loop_test(cases, a_fork_in_a_wait_for_a_turn, 0, 2);
+    tcase_add_loop_test(cases, a_fork_in_a_wait_for_contents, 0, 2);
     tcase_add_loop_test(cases, a_fork_while_contents_are_taken_over, 0, 4);
     tcase_add_loop_test(cases, a_child_writes_memory_of_its_own, 0, 2);
     return suite;

@@ -34,7 +34,7 @@ static uint64_t draw(void)
 /* A word of the line: mostly one that has a kind and a place. */
 static uint64_t draw_word(void)
 {
-    const uint64_t kind = draw() % 6;
+    const uint64_t kind = draw() % 7;
     switch (draw() % 4) {
     case 0:
         return draw();
@@ -47,16 +47,24 @@ static uint64_t draw_word(void)
     }
 }
 
+/* A slot that is free or taken, mostly with a version that may be the present one. */
+static uint64_t draw_slot(void)
+{
+    return draw() % 3 ? (uint64_t)1 << 63 | draw() % 30 : 0;
+}
+
 static void attack(struct sm_shared_memory *memory)
 {
     struct sm_control_page *const page = memory->participant.page;
     struct flock lock = {.l_whence = SEEK_SET, .l_start = (off_t)(draw() % SM_PARTICIPANTS), .l_len = 1};
-    switch (draw() % 16) {
+    switch (draw() % 18) {
     case 0:
         atomic_store(&page->contents, draw());
         break;
     case 1:
-        atomic_store(&page->contents, draw() % 5 | (draw() % 3) << 32);
+        atomic_store(&page->contents, draw() % 5 | (draw() % 2) << SM_LOST_SHIFT | (draw() % 3) << SM_DEATHS_SHIFT |
+                                          (draw() % 8 ? draw() % 20 : SM_MOST_VERSION - draw() % 2)
+                                              << SM_VERSION_SHIFT);
         break;
     case 2:
     case 3:
@@ -91,6 +99,9 @@ static void attack(struct sm_shared_memory *memory)
         ck_assert_int_ne(ftruncate(memory->files.host, 0), 0);
         ck_assert_int_ne(ftruncate(memory->files.control, 0), 0);
         break;
+    case 13:
+        atomic_store(&page->slots[draw() % 3], draw() % 4 ? draw_slot() : draw());
+        break;
     default:
         atomic_store(&page->line[draw() % SM_PARTICIPANTS], draw_word());
         break;
@@ -123,12 +134,30 @@ static bool ends_well(uint64_t begin, synced_mem_status status)
 
 static unsigned turns;
 
+/* By any of the calls, mostly with a slot that is taken. */
+static synced_mem_status begin_a_turn(synced_mem *mem, synced_mem_side side, synced_mem_turn turn)
+{
+    uint64_t version = 0;
+    const int slot = (int)(draw() % 3);
+    const synced_mem_status known = synced_mem_contents_version(mem, &version);
+    ck_assert(known == SYNCED_MEM_OK || known == SYNCED_MEM_ERR_PEER);
+    const synced_mem_status taken = synced_mem_take_slot(mem, slot, NULL);
+    ck_assert(taken == SYNCED_MEM_OK || taken == SYNCED_MEM_ERR_PEER || taken == SYNCED_MEM_ERR_INVALID_STATE);
+    if (draw() % 3 == 0)
+        return synced_mem_begin_turn(mem, side, turn, TIMEOUT_MS);
+    if (turn == WRITE)
+        return synced_mem_begin_consumed_turn(mem, side, TIMEOUT_MS);
+    if (draw() % 2)
+        return synced_mem_begin_slot_turn(mem, side, slot, TIMEOUT_MS);
+    return synced_mem_begin_newer_turn(mem, side, version + draw() % 3 - 1, TIMEOUT_MS);
+}
+
 static void use_among_enemies(synced_mem *mem, synced_mem *view)
 {
     const synced_mem_side side = gpu_expected() && draw() % 2 ? GPU : CPU;
     const synced_mem_turn turn = draw() % 2 ? WRITE : READ;
     uint64_t begin = sm_now();
-    if (!ends_well(begin, synced_mem_begin_turn(mem, side, turn, TIMEOUT_MS)))
+    if (!ends_well(begin, begin_a_turn(mem, side, turn)))
         return;
     turns++;
     ck_assert_ptr_nonnull(side == GPU ? synced_mem_gpu_data(mem) : synced_mem_cpu_data(mem));

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 
 enum { PAGE = 4096, MOST_FILES = 6, TURNS = 4 };
-enum { GOOD_MESSAGE = 1, GOOD_FACTS = 2, PACKETS = 4, STAYS_OPEN = 8, GOOD_FILES = 16 };
+enum { GOOD_MESSAGE = 1, GOOD_FACTS = 2, PACKETS = 4, STAYS_OPEN = 8, GOOD_FILES = 16, BY_VERSION = 32 };
 enum { CONTROL, HOST, UNSEALED, NULL_DEVICE, PIPE, FILE_KINDS };
 
 /* The first bytes of an input. The page's first bytes follow, and then the words that are written. */
@@ -84,15 +84,31 @@ static void change_words(unsigned char *page)
     }
 }
 
-static void take_turns(synced_mem *mem, unsigned char *page)
+/* The turns are to write, and then to read, by turns. */
+static synced_mem_status begin_turn(synced_mem *mem, int number, bool by_version)
 {
+    if (!by_version)
+        return synced_mem_begin_turn(mem, SYNCED_MEM_SIDE_CPU,
+                                     number % 2 ? SYNCED_MEM_TURN_READ : SYNCED_MEM_TURN_WRITE, 0);
+    if (number % 2 == 0)
+        return synced_mem_begin_consumed_turn(mem, SYNCED_MEM_SIDE_CPU, 0);
+    if (number == 1)
+        return synced_mem_begin_slot_turn(mem, SYNCED_MEM_SIDE_CPU, 0, 0);
+    return synced_mem_begin_newer_turn(mem, SYNCED_MEM_SIDE_CPU, 0, 0);
+}
+
+static void take_turns(synced_mem *mem, unsigned char *page, bool by_version)
+{
+    uint64_t version;
+    if (by_version)
+        MUST(synced_mem_take_slot(mem, 0, NULL) == SYNCED_MEM_OK);
     for (int i = 0; i < TURNS; i++) {
         const synced_mem_turn turn = i % 2 ? SYNCED_MEM_TURN_READ : SYNCED_MEM_TURN_WRITE;
         change_words(page);
-        const synced_mem_status status = synced_mem_begin_turn(mem, SYNCED_MEM_SIDE_CPU, turn, 0);
+        const synced_mem_status status = begin_turn(mem, i, by_version);
         MUST(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_TIMEOUT || status == SYNCED_MEM_ERR_OWNER_DIED ||
              status == SYNCED_MEM_ERR_PEER || status == SYNCED_MEM_ERR_INVALID_DEVICE ||
-             status == SYNCED_MEM_ERR_NO_GPU);
+             status == SYNCED_MEM_ERR_NO_GPU || (by_version && status == SYNCED_MEM_ERR_INVALID_STATE));
         if (status != SYNCED_MEM_OK)
             continue;
         char *const data = turn == SYNCED_MEM_TURN_READ ? (char *)(uintptr_t)synced_mem_cpu_data(mem)
@@ -102,13 +118,16 @@ static void take_turns(synced_mem *mem, unsigned char *page)
             memset(data, i, synced_mem_size(mem));
         change_words(page);
         MUST(synced_mem_end_turn(mem) == SYNCED_MEM_OK);
+        const synced_mem_status known = synced_mem_contents_version(mem, &version);
+        MUST(known == SYNCED_MEM_OK || known == SYNCED_MEM_ERR_PEER);
     }
+    (void)synced_mem_end_slot(mem, 0);
 }
 
 static struct facts get_good_facts(void)
 {
     return (struct facts){.magic = 0x4d454d5f434e5953,
-                          .version = 1,
+                          .version = 3,
                           .policy = SYNCED_MEM_SHAREABLE_ANY_USER,
                           .size = 5000,
                           .alignment = 64,
@@ -129,7 +148,7 @@ static void receive_and_use(const struct input *input, int control, int host, un
     MUST((status == SYNCED_MEM_OK) == (mem != NULL));
     if (mem) {
         MUST(synced_mem_size(mem) <= 2 * PAGE);
-        take_turns(mem, page);
+        take_turns(mem, page, input->flags & BY_VERSION);
         MUST(synced_mem_release(mem) == SYNCED_MEM_OK);
     }
     close_pair(ends);

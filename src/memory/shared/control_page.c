@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 
-enum { VERSION = 2, MOST_ALIGNMENT = 2 << 20 };
+enum { VERSION = 3, MOST_ALIGNMENT = 2 << 20 };
 
 static const uint64_t MAGIC = 0x4d454d5f434e5953; /* "SYNC_MEM" */
 static const uint64_t MOST_SIZE = (uint64_t)PTRDIFF_MAX / 2;
@@ -49,12 +49,17 @@ synced_mem_status sm_share_facts_check(const struct sm_share_facts *facts)
 
 /* ---- Contents ---- */
 
-enum { DEATHS_SHIFT = 32 };
+enum { HEAD_MASK = (1 << SM_LOST_SHIFT) - 1 };
+
+_Static_assert(SM_CONTENTS_END <= HEAD_MASK + 1, "a head fits into its bits");
 
 synced_mem_status sm_contents_read(const struct sm_control_page *page, struct sm_contents *contents)
 {
     const uint64_t word = atomic_load(&page->contents);
-    *contents = (struct sm_contents){.head = (uint32_t)word, .deaths = (uint32_t)(word >> DEATHS_SHIFT)};
+    *contents = (struct sm_contents){.head = word & HEAD_MASK,
+                                     .lost = word >> SM_LOST_SHIFT & 1,
+                                     .deaths = (uint16_t)(word >> SM_DEATHS_SHIFT),
+                                     .version = word >> SM_VERSION_SHIFT};
     if (contents->head < SM_CONTENTS_END)
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_PEER, "another process has written an impossible head, %#x", contents->head);
@@ -62,7 +67,8 @@ synced_mem_status sm_contents_read(const struct sm_control_page *page, struct sm
 
 void sm_contents_store(struct sm_control_page *page, struct sm_contents contents)
 {
-    atomic_store(&page->contents, (uint64_t)contents.deaths << DEATHS_SHIFT | contents.head);
+    atomic_store(&page->contents, contents.version << SM_VERSION_SHIFT | (uint64_t)contents.deaths << SM_DEATHS_SHIFT |
+                                      (uint64_t)contents.lost << SM_LOST_SHIFT | contents.head);
 }
 
 /* ---- The line ---- */

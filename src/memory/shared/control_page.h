@@ -6,9 +6,11 @@
  *    participant   one object of one process that uses the shared memory
  *    line          a word of each participant: its kind and its place
  *    turn          the right to use the contents, to read or to write
- *    contents      a word: the head, and the count of deaths
+ *    contents      a word: the head, the version, and the count of deaths
+ *    version       of the contents: the count of turns to write that have ended
  *    death         the end of a process while it had the turn to write
- *    bell          a word on which participants sleep that wait for their turn
+ *    bell          a word on which participants sleep that wait for their turn, or for other contents
+ *    slot          a word that has the version which one reader has consumed (memory/shared/slots.h)
  */
 #ifndef SM_CONTROL_PAGE_H
 #define SM_CONTROL_PAGE_H
@@ -19,7 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SM_PARTICIPANTS = 64, SM_UUID_BYTES = 16 };
+enum { SM_PARTICIPANTS = 64, SM_SLOTS = SYNCED_MEM_SLOTS, SM_UUID_BYTES = 16 };
 
 /* Constants. The maker writes them before another process has the page. */
 struct sm_share_facts {
@@ -39,6 +41,7 @@ struct sm_control_page {
     _Alignas(64) atomic_ullong contents;
     _Alignas(64) atomic_uint bell;
     _Alignas(64) atomic_ullong line[SM_PARTICIPANTS];
+    _Alignas(64) atomic_ullong slots[SM_SLOTS];
 };
 
 _Static_assert(sizeof(struct sm_control_page) <= SM_MEMFD_PAGE, "the words fit into a page");
@@ -59,8 +62,14 @@ enum { SM_CONTENTS_WRITTEN = 4, SM_CONTENTS_END };
 
 struct sm_contents {
     unsigned head; /* synced_mem_head_kind without MIXED, or SM_CONTENTS_WRITTEN */
-    uint32_t deaths;
+    bool lost;     /* a death took the contents of this version, and no turn to write has ended since */
+    uint16_t deaths;
+    uint64_t version; /* at most SM_MOST_VERSION */
 };
+
+/* 10^6 turns to write a second take half a year to reach it. */
+#define SM_MOST_VERSION (((uint64_t)1 << 44) - 1)
+enum { SM_LOST_SHIFT = 3, SM_DEATHS_SHIFT = 4, SM_VERSION_SHIFT = 20 };
 
 /* Reads the word. ERR_PEER: it is malformed. */
 synced_mem_status sm_contents_read(const struct sm_control_page *page, struct sm_contents *contents);
@@ -68,11 +77,21 @@ void sm_contents_store(struct sm_control_page *page, struct sm_contents contents
 
 /* ---- The line ---- */
 
-enum sm_line_kind { SM_LINE_OUT, SM_LINE_CHOOSING, SM_LINE_FILL, SM_LINE_READ, SM_LINE_WRITE, SM_LINE_END };
+/* One that watches waits for other contents, and is in nobody's front. */
+enum sm_line_kind {
+    SM_LINE_OUT,
+    SM_LINE_CHOOSING,
+    SM_LINE_FILL,
+    SM_LINE_READ,
+    SM_LINE_WRITE,
+    SM_LINE_WATCH,
+    SM_LINE_END
+};
 
 struct sm_line_word {
     enum sm_line_kind kind;
-    uint64_t place;            /* of FILL, READ and WRITE, at least 1; of CHOOSING the count of choices; of OUT 0 */
+    /* Of FILL, READ and WRITE, at least 1. Of CHOOSING the count of choices; of WATCH 1; of OUT 0. */
+    uint64_t place;
     unsigned char incarnation; /* counts the participants that have had the index: no two words of two are equal */
 };
 

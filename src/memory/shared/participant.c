@@ -185,6 +185,13 @@ void sm_participant_leave(struct sm_participant *participant)
         drop_lock(lock);
 }
 
+synced_mem_status sm_participant_check_process(const struct sm_participant *participant)
+{
+    if (participant->lock->fd >= 0)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "the object's turn is the parent process's");
+}
+
 /* ---- Cleaning ---- */
 
 static const uint64_t LONGEST_CLEANING = 100000000;

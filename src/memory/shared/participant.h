@@ -37,7 +37,8 @@ struct sm_participant {
     struct sm_byte_lock *lock; /* NULL: it has not joined */
     unsigned index;            /* of its byte, and of its word in the line */
     unsigned char incarnation;
-    uint32_t seen_deaths;     /* the last count that a turn has returned */
+    uint16_t seen_deaths;     /* the last count that a turn has returned */
+    struct sm_contents found; /* by its turn, before it changes them */
     uint64_t choices;         /* counts the places that it has chosen */
     struct sm_line_word mine; /* its word in the line; the page's may be another process's doing */
 };
@@ -51,6 +52,9 @@ synced_mem_status sm_participant_join(struct sm_participant *participant, struct
 /* Leaves them. The participant has no turn, or dies in it. Blocks for SM_ERRAND_PATIENCE at most. Without effect if it
  * has not joined. */
 void sm_participant_leave(struct sm_participant *participant);
+
+/* Returns ERR_FORKED in a forked child: the participant is the parent's. */
+synced_mem_status sm_participant_check_process(const struct sm_participant *participant);
 
 /* Stores the participant's word. */
 void sm_participant_store(struct sm_participant *participant, enum sm_line_kind kind, uint64_t place);

@@ -37,13 +37,13 @@ static uint64_t get_others(const struct sm_participant *participant)
     return sm_line_members(participant->page) & ~((uint64_t)1 << participant->index);
 }
 
-/* Rings if another participant may sleep. A malformed word may be that of one. */
-static void ring_if_awaited(const struct sm_participant *participant)
+/* Rings if one of these participants may sleep. A malformed word may be that of one. */
+static void ring_if_awaited(const struct sm_participant *participant, uint64_t among)
 {
-    for (uint64_t others = get_others(participant); others != 0;) {
+    while (among != 0) {
         struct sm_line_word other;
-        const bool is_well = sm_line_read(participant->page, take_lowest(&others), &other) == SYNCED_MEM_OK;
-        if (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE) {
+        const bool is_well = sm_line_read(participant->page, take_lowest(&among), &other) == SYNCED_MEM_OK;
+        if (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE || other.kind == SM_LINE_WATCH) {
             sm_bell_ring(participant->page);
             return;
         }
@@ -53,7 +53,7 @@ static void ring_if_awaited(const struct sm_participant *participant)
 static void leave_line(struct sm_participant *participant)
 {
     sm_participant_store(participant, SM_LINE_OUT, 0);
-    ring_if_awaited(participant);
+    ring_if_awaited(participant, get_others(participant));
 }
 
 static synced_mem_status choose_place(const struct sm_participant *participant, uint64_t *place)
@@ -62,7 +62,7 @@ static synced_mem_status choose_place(const struct sm_participant *participant, 
     for (uint64_t others = get_others(participant); others != 0;) {
         struct sm_line_word other;
         SM_TRY(sm_line_read(participant->page, take_lowest(&others), &other));
-        if (other.kind != SM_LINE_CHOOSING && other.place > highest)
+        if (other.kind != SM_LINE_CHOOSING && other.kind != SM_LINE_WATCH && other.place > highest)
             highest = other.place;
     }
     *place = highest + 1;
@@ -74,7 +74,8 @@ static synced_mem_status choose_place(const struct sm_participant *participant, 
 static bool has_lower_place(const struct sm_line_word *other, unsigned index, const struct sm_participant *participant)
 {
     const struct sm_line_word *const mine = &participant->mine;
-    if (other->kind == SM_LINE_OUT || (other->kind == SM_LINE_READ && mine->kind != SM_LINE_WRITE))
+    if (other->kind == SM_LINE_OUT || other->kind == SM_LINE_WATCH ||
+        (other->kind == SM_LINE_READ && mine->kind != SM_LINE_WRITE))
         return false;
     return other->place < mine->place || (other->place == mine->place && index < participant->index);
 }
@@ -169,10 +170,10 @@ static synced_mem_status tell_death(struct sm_participant *participant, const st
                    "and are UNINITIALIZED unless another process has written since");
 }
 
-synced_mem_status sm_turn_wait(struct sm_participant *participant, bool writing, sm_deadline deadline, unsigned *head)
+synced_mem_status sm_turn_arrive(struct sm_participant *participant, bool writing, sm_deadline deadline)
 {
     uint64_t place;
-    struct sm_contents contents;
+    struct sm_contents *const contents = &participant->found;
     sm_participant_store(participant, SM_LINE_CHOOSING, ++participant->choices);
     synced_mem_status status = choose_place(participant, &place);
     if (status == SYNCED_MEM_OK) {
@@ -180,41 +181,69 @@ synced_mem_status sm_turn_wait(struct sm_participant *participant, bool writing,
         status = wait_for_front(participant, deadline);
     }
     if (status == SYNCED_MEM_OK)
-        status = sm_contents_read(participant->page, &contents);
+        status = sm_contents_read(participant->page, contents);
     /* Counts the death of a writer that is not counted yet. Nobody else stores the contents meanwhile. */
-    if (status == SYNCED_MEM_OK && contents.head == SM_CONTENTS_WRITTEN) {
-        contents = (struct sm_contents){.head = SYNCED_MEM_UNINITIALIZED, .deaths = contents.deaths + 1};
-        sm_contents_store(participant->page, contents);
+    if (status == SYNCED_MEM_OK && contents->head == SM_CONTENTS_WRITTEN) {
+        contents->head = SYNCED_MEM_UNINITIALIZED;
+        contents->lost = true;
+        contents->deaths++;
+        sm_contents_store(participant->page, *contents);
     }
     if (status == SYNCED_MEM_OK)
-        status = tell_death(participant, &contents);
+        status = tell_death(participant, contents);
     if (status != SYNCED_MEM_OK) {
         const struct sm_detail first = sm_detail_get();
         leave_line(participant);
         sm_detail_set(&first);
-        return status;
     }
+    return status;
+}
+
+synced_mem_status sm_turn_start(struct sm_participant *participant, bool writing, unsigned *head)
+{
+    struct sm_contents contents = participant->found;
     *head = contents.head;
+    if (!writing)
+        return SYNCED_MEM_OK;
+    if (contents.version == SM_MOST_VERSION) {
+        leave_line(participant);
+        return sm_fail(SYNCED_MEM_ERR_PEER, "the contents have the last version: nobody can write them any more");
+    }
     contents.head = SM_CONTENTS_WRITTEN;
-    if (writing)
-        sm_contents_store(participant->page, contents);
+    sm_contents_store(participant->page, contents);
     return SYNCED_MEM_OK;
 }
 
-/* The count of deaths that the participant has seen is the page's: nobody else has stored it since. */
+synced_mem_status sm_turn_wait(struct sm_participant *participant, bool writing, sm_deadline deadline, unsigned *head)
+{
+    SM_TRY(sm_turn_arrive(participant, writing, deadline));
+    return sm_turn_start(participant, writing, head);
+}
+
+/* The contents that the turn has found are the page's: nobody else has stored them since. */
 static void publish_head(struct sm_participant *participant, unsigned head)
 {
-    sm_contents_store(participant->page, (struct sm_contents){.head = head, .deaths = participant->seen_deaths});
+    participant->found.head = head;
+    sm_contents_store(participant->page, participant->found);
 }
 
 void sm_turn_read(struct sm_participant *participant, unsigned head)
 {
     publish_head(participant, head);
     sm_participant_store(participant, SM_LINE_READ, participant->mine.place);
-    ring_if_awaited(participant);
+    ring_if_awaited(participant, get_others(participant));
 }
 
+/* One store has the head and the version, so that a death comes before both or after both. */
 void sm_turn_end_write(struct sm_participant *participant, unsigned head)
+{
+    participant->found.version++;
+    participant->found.lost = false;
+    publish_head(participant, head);
+    leave_line(participant);
+}
+
+void sm_turn_give_up_write(struct sm_participant *participant, unsigned head)
 {
     publish_head(participant, head);
     leave_line(participant);
@@ -223,4 +252,9 @@ void sm_turn_end_write(struct sm_participant *participant, unsigned head)
 void sm_turn_end_read(struct sm_participant *participant)
 {
     leave_line(participant);
+}
+
+void sm_turn_ring(const struct sm_participant *participant)
+{
+    ring_if_awaited(participant, sm_line_members(participant->page));
 }

@@ -15,13 +15,23 @@
  * impossible. */
 synced_mem_status sm_turn_wait(struct sm_participant *participant, bool writing, sm_deadline deadline, unsigned *head);
 
+/* Does the first part of that: the participant has a turn, with the contents that it has found, and has written nothing
+ * yet. sm_turn_start() does the rest; sm_turn_end_read() ends the turn instead. */
+synced_mem_status sm_turn_arrive(struct sm_participant *participant, bool writing, sm_deadline deadline);
+synced_mem_status sm_turn_start(struct sm_participant *participant, bool writing, unsigned *head);
+
 /* Publishes the head of a turn to fill, which becomes a turn to read. */
 void sm_turn_read(struct sm_participant *participant, unsigned head);
 
-/* Ends a turn to write, and publishes the head. */
+/* Ends a turn to write, and publishes the head, with the next version. */
 void sm_turn_end_write(struct sm_participant *participant, unsigned head);
+/* Ends a turn to write in which nothing was written: the version stays. */
+void sm_turn_give_up_write(struct sm_participant *participant, unsigned head);
 
-/* Ends a turn to read or to fill. */
+/* Ends a turn to read or to fill, or one that has not started. */
 void sm_turn_end_read(struct sm_participant *participant);
+
+/* Rings if a participant may sleep, this one included, as another thread may wait for it. */
+void sm_turn_ring(const struct sm_participant *participant);
 
 #endif
