@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BYTES = 1 << 20, BATCHES = 5, TIMEOUT_MS = 20000 };
+enum { BYTES = 1 << 20, BATCHES = 5, USER = 0, TIMEOUT_MS = 20000 };
 
 static void load_batch(void *data, int number)
 {
@@ -27,15 +27,17 @@ static void run_loader(int socket)
     synced_mem_options_init(&options);
     options.shareable = SYNCED_MEM_SHAREABLE_SAME_USER;
     CHECK(synced_mem_create(&batch, BYTES, &options) == SYNCED_MEM_OK); /* in this process's turn to write */
+    CHECK(synced_mem_take_slot(batch, USER, NULL) == SYNCED_MEM_OK);    /* for the reader, before the first batch */
     CHECK(synced_mem_share(batch, socket, TIMEOUT_MS) == SYNCED_MEM_OK);
     for (int i = 1; i <= BATCHES; i++) {
+        if (i > 1) /* waits until the reader has consumed the batch before */
+            CHECK(synced_mem_begin_consumed_turn(batch, SYNCED_MEM_SIDE_CPU, TIMEOUT_MS) == SYNCED_MEM_OK);
         void *const data = synced_mem_overwrite_cpu_data(batch);
         CHECK(data);
         load_batch(data, i);
         CHECK(synced_mem_end_turn(batch) == SYNCED_MEM_OK); /* the pointer expires */
-        CHECK(synced_mem_begin_turn(batch, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, TIMEOUT_MS) == SYNCED_MEM_OK);
     }
-    CHECK(synced_mem_release(batch) == SYNCED_MEM_OK); /* ends the turn */
+    CHECK(synced_mem_release(batch) == SYNCED_MEM_OK); /* a release in a turn would end it */
 }
 /* [end] */
 
@@ -47,10 +49,10 @@ static int run_user(int socket)
     CHECK(synced_mem_receive(&batch, socket, TIMEOUT_MS) == SYNCED_MEM_OK); /* the same bytes, and no turn */
     CHECK(synced_mem_cpu_data(batch) == NULL && synced_mem_last_error() == SYNCED_MEM_ERR_INVALID_STATE);
     for (int i = 1; i <= BATCHES; i++) {
-        CHECK(synced_mem_begin_turn(batch, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, TIMEOUT_MS) == SYNCED_MEM_OK);
+        CHECK(synced_mem_begin_slot_turn(batch, SYNCED_MEM_SIDE_CPU, USER, TIMEOUT_MS) == SYNCED_MEM_OK);
         CHECK(synced_mem_mutable_cpu_data(batch) == NULL); /* a turn to read */
         sum += use_batch(synced_mem_cpu_data(batch));
-        CHECK(synced_mem_end_turn(batch) == SYNCED_MEM_OK);
+        CHECK(synced_mem_end_turn(batch) == SYNCED_MEM_OK); /* the batch is consumed */
     }
     CHECK(synced_mem_release(batch) == SYNCED_MEM_OK);
     return sum;
@@ -80,6 +82,6 @@ int main(void)
     /* [end] */
     close(ends[1]);
     finish_loader(loader);
-    CHECK(sum > 0 && sum <= BATCHES * BATCHES);
+    CHECK(sum == BATCHES * (BATCHES + 1) / 2); /* each batch, once */
     return EXIT_SUCCESS;
 }
