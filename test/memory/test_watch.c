@@ -37,6 +37,18 @@ synced_mem_status __wrap_sm_slot_end(struct sm_control_page *page, unsigned inde
     return status;
 }
 
+/* The next turn finds that the contents were lost meanwhile. */
+static bool loses_contents;
+synced_mem_status __real_sm_turn_arrive(struct sm_participant *participant, bool writing, sm_deadline deadline);
+synced_mem_status __wrap_sm_turn_arrive(struct sm_participant *participant, bool writing, sm_deadline deadline);
+synced_mem_status __wrap_sm_turn_arrive(struct sm_participant *participant, bool writing, sm_deadline deadline)
+{
+    const synced_mem_status status = __real_sm_turn_arrive(participant, writing, deadline);
+    participant->found.lost = participant->found.lost || loses_contents;
+    loses_contents = false;
+    return status;
+}
+
 static void open_page(void)
 {
     made = make_page();
@@ -579,6 +591,20 @@ START_TEST(a_turn_looks_again)
 }
 END_TEST
 
+START_TEST(a_turn_that_came_in_vain)
+{
+    open_page();
+    write_once(me);
+    loses_contents = true;
+    ck_assert_int_eq(await(me, newer(0), 0), SYNCED_MEM_ERR_TIMEOUT);
+    ck_assert_uint_eq(sm_line_members(made.page), 0);
+    loses_contents = true;
+    ck_assert_int_eq(await(me, newer(0), LONG), SYNCED_MEM_OK); /* it tries again */
+    sm_turn_end_read(me);
+    close_page();
+}
+END_TEST
+
 /* ---- Rings ---- */
 
 enum { END_OF_WRITE, CONSUMPTION, END_OF_SLOT, RINGS };
@@ -735,6 +761,7 @@ Suite *suite(void)
               a_slot_begins_with_the_next_version, a_writer_waits_for_each_slot, a_reader_whose_slot_has_changed,
               two_read_for_one_slot, malformed_words_are_refused, words_become_malformed_in_a_wait,
               a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death, a_watcher_dies, a_turn_looks_again,
-              a_ring_ends_the_wait, a_process_dies_at_each_step, contents_that_are_there_cost_no_call);
+              a_turn_that_came_in_vain, a_ring_ends_the_wait, a_process_dies_at_each_step,
+              contents_that_are_there_cost_no_call);
     return suite;
 }
