@@ -7,8 +7,8 @@
 
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 60000, A_WHILE_US = 2000, READ_BYTES = 4096, LARGE = 20, DEVICES = 2 };
-enum job { RECEIVE = 1, RELEASE, READ, READ_BARE, COPY, COPY_BARE };
+enum { TIMEOUT_MS = 60000, A_WHILE_US = 2000, READ_BYTES = 4096, LARGE = 20, DEVICES = 2, MOST_VIEWS = 10000 };
+enum job { RECEIVE = 1, RELEASE, READ, READ_BARE, COPY, COPY_BARE, USE_FEW_VIEWS, USE_MANY_VIEWS };
 
 /* One for each device, created at first use. */
 struct streams {
@@ -50,6 +50,30 @@ static void receive(struct reader *reader, int socket)
     must_work(synced_mem_gpu_data_on(reader->mem, get_stream(&reader->streams, synced_mem_device(reader->mem))) !=
               NULL);
     reader->words->seconds = seconds_now();
+    must_work(synced_mem_end_turn(reader->mem) == SYNCED_MEM_OK);
+}
+
+/* As a server of a model does: it gets a pointer to each tensor, and all are there already. */
+static int count_views(bool many)
+{
+    return (many ? MOST_VIEWS : MOST_VIEWS / 10) / (suite.quick ? 100 : 1);
+}
+
+static void receive_and_view(struct reader *reader, int socket, int count)
+{
+    static synced_mem *views[MOST_VIEWS];
+    must_work(synced_mem_receive(&reader->mem, socket, TIMEOUT_MS) == SYNCED_MEM_OK);
+    must_work(synced_mem_begin_turn(reader->mem, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_TURN_READ, TIMEOUT_MS) ==
+              SYNCED_MEM_OK);
+    const size_t size = synced_mem_size(reader->mem) / (size_t)count;
+    const synced_mem_stream stream = get_stream(&reader->streams, synced_mem_device(reader->mem));
+    for (int i = 0; i < count; i++) {
+        must_work(synced_mem_view(&views[i], reader->mem, (size_t)i * size, size, NULL) == SYNCED_MEM_OK);
+        must_work(synced_mem_gpu_data_on(views[i], stream) != NULL);
+    }
+    reader->words->seconds = seconds_now();
+    for (int i = 0; i < count; i++)
+        must_work(synced_mem_release(views[i]) == SYNCED_MEM_OK);
     must_work(synced_mem_end_turn(reader->mem) == SYNCED_MEM_OK);
 }
 
@@ -124,6 +148,8 @@ static void be_the_reader(struct other_words *words, int socket)
             begin_copies(&reader);
         if (job == RECEIVE)
             receive(&reader, socket);
+        else if (job == USE_FEW_VIEWS || job == USE_MANY_VIEWS)
+            receive_and_view(&reader, socket, count_views(job == USE_MANY_VIEWS));
         else if (job == RELEASE)
             must_work(synced_mem_release(reader.mem) == SYNCED_MEM_OK);
         else if (job == READ || job == COPY)
@@ -143,7 +169,8 @@ struct shared {
     size_t size;
     int device;
     synced_mem *mem;
-    void *own; /* device memory that is not shared */
+    void *own;       /* device memory that is not shared */
+    bool many_views; /* that the other process makes */
     struct streams streams;
 };
 
@@ -192,6 +219,23 @@ static double share_new_object(void *state)
     const double took = share(shared);
     release(shared);
     return took;
+}
+
+/* This process has a turn to read, as a keeper of weights has. */
+static double share_to_server(void *state)
+{
+    struct shared *const shared = state;
+    create(shared);
+    must_work(synced_mem_overwrite_gpu_data_on(shared->mem, get_stream(&shared->streams, shared->device)) != NULL);
+    must_work(synced_mem_end_turn(shared->mem) == SYNCED_MEM_OK);
+    must_work(synced_mem_begin_turn(shared->mem, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_TURN_READ, TIMEOUT_MS) ==
+              SYNCED_MEM_OK);
+    other_begin(&shared->other, shared->many_views ? USE_MANY_VIEWS : USE_FEW_VIEWS);
+    const double begin = seconds_now();
+    must_work(synced_mem_share(shared->mem, shared->other.socket, TIMEOUT_MS) == SYNCED_MEM_OK);
+    other_wait(&shared->other);
+    release(shared);
+    return shared->other.words->seconds - begin;
 }
 
 /* The other process waits for its turn by then. */
@@ -284,6 +328,28 @@ static void measure_shares(struct shared *shared)
     measure_share(&table, shared, LARGE * suite.largest, 1, 15);
 }
 
+static void measure_views(struct shared *shared)
+{
+    static const struct table table = {
+        "shared", "served", "Weights for another process: share, receive, a pointer of each view", UNIT_MS, NULL, NULL};
+    static const struct way ways[] = {{"synced_mem", share_to_server}};
+    report_table(&table);
+    for (int many = 0; many < 2; many++) {
+        struct summary results[3] = {unmeasured, unmeasured, unmeasured};
+        char name[64];
+        (void)snprintf(name, sizeof name, "%s in %d views", size_name(LARGE * suite.largest), count_views(many));
+        struct row row = row_of(&table, name, count_views(many));
+        shared->size = LARGE * suite.largest;
+        shared->device = 0;
+        shared->many_views = many;
+        row_target(&row, VALUE, AT_MOST, many ? 20 : 10);
+        if (!can_run(&row, shared))
+            continue;
+        compare(ways, 1, shared, results);
+        report_times(&row, results, 0);
+    }
+}
+
 static void measure_fresh(const struct table *table, struct shared *shared, bool copies)
 {
     const struct way ways[] = {{"synced_mem", copies ? publish_to_copier : publish_to_reader},
@@ -332,6 +398,7 @@ void measure_shared(void)
 {
     struct shared shared = {.other = other_start(be_the_reader)};
     measure_shares(&shared);
+    measure_views(&shared);
     measure_fresh_contents(&shared);
     destroy_streams(&shared.streams);
     other_end(&shared.other);

@@ -107,6 +107,16 @@ def turns():
         numpy.asarray(mem.cpu("mutable"))[:] = 1  # the array is gone before the block ends
     # [end]
 
+    # [slots]
+    slot = mem.take_slot()  # of a reader, which begins with the next version
+    with mem.turn("cpu", "write", timeout=10, consumed=True):  # waits until each slot has consumed the contents
+        numpy.asarray(mem.cpu("mutable"))[:] = 2
+    with mem.turn("cpu", "read", timeout=10, slot=slot):  # waits for contents that the slot has not consumed
+        assert numpy.asarray(mem.cpu())[0] == 2 and mem.version == 3
+    assert mem.slot_version(slot) == 3
+    mem.end_slot(slot)
+    # [end]
+
 
 def errors():
     # [errors]

@@ -67,6 +67,7 @@ static void run_loader(int socket)
     load(ring);
     for (int i = 0; i < RING; i++)
         CHECK(synced_mem_release(ring[i]) == SYNCED_MEM_OK);
+    CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
 }
 
 static void copy(synced_mem *own, synced_mem *batch, bool has_gpu)

@@ -64,7 +64,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket
 SYNCED_MEM_API synced_mem_status synced_mem_begin_turn(synced_mem *mem, synced_mem_side side, synced_mem_turn turn,
                                                        int timeout_ms);
 
-/** Ends the process's turn; its pointers expire, also on streams. After a failure the turn goes on.
+/** Ends the process's turn; its pointers expire, also on streams. The end of a turn to write makes the next version,
+ * that of a turn for a slot consumes one. After a failure the turn goes on.
  * Blocking: until the process's calls and work on the object have ended. Errors: ERR_INVALID_STATE (also no turn,
  * memory exported as a tensor, a callback while a call on the object goes on); ERR_DEVICE_LOST (release the object:
  * that is a death in the turn). @since 0.2 */

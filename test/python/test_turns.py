@@ -90,6 +90,57 @@ class Turns(Case):
             mem.share(0)
         self.assertRaises(TypeError, mem.share, "x")
 
+    def test_versions_and_slots(self):
+        mem = Memory(4, "int32", shareable=True)
+        self.assertEqual(mem.version, 0)
+        self.assertEqual(mem.take_slot(), 0)
+        self.assertEqual(mem.take_slot(7), 7)
+        self.assertRaises(synced_mem.InvalidStateError, mem.take_slot, 7)
+        memoryview(mem.cpu("overwrite"))[0] = 1
+        mem.end_turn()
+        for version in range(1, 4):
+            self.assertEqual((mem.version, mem.slot_version(0)), (version, version - 1))
+            self.assertRaises(TimeoutError, mem.begin_turn, "cpu", "write", 0, consumed=True)
+            self.assertRaises(TimeoutError, mem.begin_turn, timeout=0, newer_than=version)
+            for slot in (0, 7):
+                with mem.turn("cpu", "read", 10, slot=slot):
+                    self.assertEqual(memoryview(mem.cpu())[0], version)
+                self.assertRaises(TimeoutError, mem.begin_turn, timeout=0, slot=slot)
+                self.assertEqual(mem.slot_version(slot), version)
+            with mem.turn(newer_than=version - 1):
+                self.assertEqual(mem.version, version)
+            with mem.turn("cpu", "write", 10, consumed=True):
+                memoryview(mem.cpu("mutable"))[0] = version + 1
+        mem.end_slot(0)
+        mem.end_slot(7)
+        self.assertRaises(synced_mem.InvalidStateError, mem.slot_version, 7)
+        self.assertRaises(synced_mem.InvalidStateError, mem.begin_turn, slot=0)
+        mem.begin_turn("cpu", "write", consumed=True)
+        mem.end_turn()
+
+    def test_wrong_versions_and_slots(self):
+        mem = Memory(4, shareable=True)
+        mem.end_turn()
+        for begin in (mem.turn, mem.begin_turn):
+            self.assertRaises(ValueError, begin, "cpu", "write", slot=0)
+            self.assertRaises(ValueError, begin, "cpu", "write", newer_than=0)
+            self.assertRaises(ValueError, begin, "cpu", "read", consumed=True)
+            self.assertRaises(ValueError, begin, "cpu", "read", slot=0, newer_than=0)
+            self.assertRaises(TypeError, begin, slot="0")
+            self.assertRaises(TypeError, begin, newer_than="0")
+            self.assertRaises(OverflowError, begin, newer_than=-1)
+            self.assertRaises(TypeError, begin, "cpu", "read", 1, 0)  # names them
+        for slot in (-1, -2, 64, 1 << 40):
+            self.assertRaises(synced_mem.InvalidArgumentError, mem.take_slot, slot)
+            self.assertRaises(synced_mem.InvalidArgumentError, mem.end_slot, slot)
+            self.assertRaises(synced_mem.InvalidArgumentError, mem.slot_version, slot)
+            self.assertRaises(synced_mem.InvalidArgumentError, mem.begin_turn, slot=slot)
+        self.assertRaises(TypeError, mem.take_slot, "x")
+        self.assertRaises(TypeError, mem.end_slot, None)
+        self.assertRaises(TypeError, mem.slot_version, "x")
+        self.assertRaises(synced_mem.InvalidStateError, lambda: Memory(4).version)
+        self.assertRaises(synced_mem.InvalidStateError, Memory(4).take_slot)
+
     def test_two_processes(self):
         mem = Memory(4, "int32", shareable=True)
         mine, its = socket.socketpair()

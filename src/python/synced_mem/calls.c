@@ -287,14 +287,23 @@ PyDoc_STRVAR(
     "a view, or another Error.");
 PyDoc_STRVAR(describe_doc, "describe()\n--\n\nReturns the state of the object and its copies as text, whose format may "
                            "change.");
-PyDoc_STRVAR(begin_turn_doc,
-             "begin_turn(side=\"cpu\", turn=\"read\", timeout=None)\n--\n\n"
-             "Begins a turn of this process, which end_turn() ends. side: to which a turn to read brings the contents. "
-             "timeout:\nseconds, or None for ever. Raises TimeoutError, OwnerDiedError, or another Error.");
+PyDoc_STRVAR(
+    begin_turn_doc,
+    "begin_turn(side=\"cpu\", turn=\"read\", timeout=None, *, newer_than=None, slot=None, consumed=False)\n--\n\n"
+    "Begins a turn of this process, which end_turn() ends. side: to which a turn to read brings the contents. "
+    "timeout:\nseconds, or None for ever. newer_than: waits for a version that is newer. slot: waits for one "
+    "that the slot has not\nconsumed, which the end of the turn does. consumed: to write, waits until all "
+    "slots have consumed the contents. Raises\nTimeoutError, OwnerDiedError, ValueError, or another Error.");
 PyDoc_STRVAR(end_turn_doc,
              "end_turn()\n--\n\n"
              "Ends the turn. Raises BufferError with the number of exports while there are any, or an Error: "
              "the turn goes on.");
+PyDoc_STRVAR(take_slot_doc, "take_slot(slot=None)\n--\n\n"
+                            "Takes a slot of a reader, 0 to 63, or the lowest that is free. Returns its number. Raises "
+                            "InvalidStateError if it is\ntaken, or all are, or another Error.");
+PyDoc_STRVAR(end_slot_doc, "end_slot(slot)\n--\n\nEnds a slot: turns to write wait for it no more. Raises an Error.");
+PyDoc_STRVAR(slot_version_doc,
+             "slot_version(slot)\n--\n\nReturns the version that a slot has consumed. Raises an Error.");
 PyDoc_STRVAR(
     share_doc,
     "share(socket, timeout=None)\n--\n\n"
@@ -315,6 +324,9 @@ static PyMethodDef methods[] = {
     {"describe", (PyCFunction)describe, METH_NOARGS, describe_doc},
     {"begin_turn", (PyCFunction)(void (*)(void))sm_memory_begin_turn, METH_VARARGS | METH_KEYWORDS, begin_turn_doc},
     {"end_turn", (PyCFunction)sm_memory_end_turn, METH_NOARGS, end_turn_doc},
+    {"take_slot", (PyCFunction)(void (*)(void))sm_memory_take_slot, METH_VARARGS | METH_KEYWORDS, take_slot_doc},
+    {"end_slot", (PyCFunction)sm_memory_end_slot, METH_O, end_slot_doc},
+    {"slot_version", (PyCFunction)sm_memory_slot_version, METH_O, slot_version_doc},
     {"share", (PyCFunction)(void (*)(void))sm_memory_share, METH_VARARGS | METH_KEYWORDS, share_doc},
     {NULL, NULL, 0, NULL},
 };

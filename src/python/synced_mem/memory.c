@@ -521,9 +521,9 @@ PyDoc_STRVAR(part_doc,
              "object has fewer.");
 PyDoc_STRVAR(
     turn_doc,
-    "turn(side=\"cpu\", turn=\"read\", timeout=None)\n--\n\n"
-    "Returns a block in which this process has a turn of a shareable object: \"with mem.turn(...):\". timeout: "
-    "seconds, or\nNone for ever. If exports exist at the end of the block, it raises BufferError with their "
+    "turn(side=\"cpu\", turn=\"read\", timeout=None, *, newer_than=None, slot=None, consumed=False)\n--\n\n"
+    "Returns a block in which this process has a turn of a shareable object: \"with mem.turn(...):\". Arguments: "
+    "begin_turn().\nIf exports exist at the end of the block, it raises BufferError with their "
     "number and keeps the turn:\ndrop them, and call end_turn(). begin_turn() raises TimeoutError, or another "
     "Error.");
 
@@ -553,6 +553,8 @@ static PyGetSetDef members[] = {
     {"head", (getter)get_head, NULL,
      "Where the contents are: \"UNINITIALIZED\", \"AT_CPU\", \"AT_GPU\", \"SYNCED\" or \"MIXED\".", NULL},
     {"in_file", (getter)get_in_file, NULL, "Whether all contents are in a file, besides those that copies have.", NULL},
+    {"version", (getter)sm_memory_version, NULL,
+     "The version of a shareable object's contents: how many turns to write have ended.", NULL},
     {"is_view", (getter)get_is_view, NULL, "Whether the object is a part of another.", NULL},
     {"offset", (getter)get_offset, NULL, "The place of a view in its root, in bytes.", NULL},
     {"cpu_source", (getter)get_cpu_source, NULL, "The source of the host copy's memory, such as \"pinned\".", NULL},

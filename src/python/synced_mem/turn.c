@@ -3,12 +3,20 @@
 
 static PyTypeObject *turn_type;
 
-struct turn {
-    PyObject base;
-    struct sm_memory *memory;
+/* The arguments of a turn, and the call that begins it. */
+struct wish {
     synced_mem_side side;
     synced_mem_turn kind;
     int timeout;
+    enum { ANY, NEWER, SLOT, CONSUMED } what;
+    unsigned long long version; /* of NEWER */
+    int slot;                   /* of SLOT */
+};
+
+struct turn {
+    PyObject base;
+    struct sm_memory *memory;
+    struct wish wish;
 };
 
 /* ---- Turns ---- */
@@ -25,15 +33,65 @@ static int parse_kind(PyObject *object, synced_mem_turn *kind)
     return -1;
 }
 
-static int parse_turn(PyObject *arguments, PyObject *names, synced_mem_side *side, synced_mem_turn *kind, int *timeout)
+static int parse_number(PyObject *object, int *number)
 {
-    static char *keywords[] = {"side", "turn", "timeout", NULL};
-    PyObject *of_side = NULL, *of_kind = NULL, *of_timeout = NULL;
-    *side = SYNCED_MEM_SIDE_CPU;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|OOO:turn", keywords, &of_side, &of_kind, &of_timeout) ||
-        (of_side && sm_parse_side(of_side, side) < 0))
+    const long value = PyLong_AsLong(object);
+    if (value == -1 && PyErr_Occurred())
         return -1;
-    return parse_kind(of_kind, kind) < 0 ? -1 : sm_parse_timeout(of_timeout, timeout);
+    *number = value >= 0 && value < SYNCED_MEM_SLOTS ? (int)value : SYNCED_MEM_SLOTS;
+    return 0;
+}
+
+static int refuse_wish(const char *why)
+{
+    PyErr_SetString(PyExc_ValueError, why);
+    return -1;
+}
+
+static int parse_wish(PyObject *newer_than, PyObject *slot, int consumed, struct wish *wish)
+{
+    const bool is_newer = newer_than && newer_than != Py_None;
+    const bool is_of_slot = slot && slot != Py_None;
+    wish->what = is_newer ? NEWER : is_of_slot ? SLOT : consumed ? CONSUMED : ANY;
+    if (is_newer + is_of_slot + consumed > 1)
+        return refuse_wish("newer_than, slot and consumed exclude one another");
+    if ((is_newer || is_of_slot) && wish->kind != SYNCED_MEM_TURN_READ)
+        return refuse_wish("newer_than and slot are for turns to read");
+    if (consumed && wish->kind != SYNCED_MEM_TURN_WRITE)
+        return refuse_wish("consumed is for turns to write");
+    if (is_of_slot && parse_number(slot, &wish->slot) < 0)
+        return -1;
+    wish->version = is_newer ? PyLong_AsUnsignedLongLong(newer_than) : 0;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int parse_turn(PyObject *arguments, PyObject *names, struct wish *wish)
+{
+    static char *keywords[] = {"side", "turn", "timeout", "newer_than", "slot", "consumed", NULL};
+    PyObject *side = NULL, *kind = NULL, *timeout = NULL, *newer_than = NULL, *slot = NULL;
+    int consumed = 0;
+    *wish = (struct wish){.side = SYNCED_MEM_SIDE_CPU};
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|OOO$OOp:turn", keywords, &side, &kind, &timeout, &newer_than,
+                                     &slot, &consumed) ||
+        (side && sm_parse_side(side, &wish->side) < 0) || parse_kind(kind, &wish->kind) < 0 ||
+        sm_parse_timeout(timeout, &wish->timeout) < 0)
+        return -1;
+    return parse_wish(newer_than, slot, consumed, wish);
+}
+
+static synced_mem_status begin_turn(synced_mem *mem, const struct wish *wish)
+{
+    switch (wish->what) {
+    case NEWER:
+        return synced_mem_begin_newer_turn(mem, wish->side, wish->version, wish->timeout);
+    case SLOT:
+        return synced_mem_begin_slot_turn(mem, wish->side, wish->slot, wish->timeout);
+    case CONSUMED:
+        return synced_mem_begin_consumed_turn(mem, wish->side, wish->timeout);
+    case ANY:
+        break;
+    }
+    return synced_mem_begin_turn(mem, wish->side, wish->kind, wish->timeout);
 }
 
 PyObject *sm_memory_turn(struct sm_memory *memory, PyObject *arguments, PyObject *names)
@@ -43,7 +101,7 @@ PyObject *sm_memory_turn(struct sm_memory *memory, PyObject *arguments, PyObject
         return NULL;
     Py_INCREF((PyObject *)memory);
     turn->memory = memory;
-    if (parse_turn(arguments, names, &turn->side, &turn->kind, &turn->timeout) == 0)
+    if (parse_turn(arguments, names, &turn->wish) == 0)
         return (PyObject *)turn;
     Py_DECREF((PyObject *)turn);
     return NULL;
@@ -59,13 +117,11 @@ static void free_turn(struct turn *turn)
 
 PyObject *sm_memory_begin_turn(struct sm_memory *memory, PyObject *arguments, PyObject *names)
 {
-    synced_mem_side side;
-    synced_mem_turn kind;
     synced_mem_status status;
-    int timeout;
-    if (parse_turn(arguments, names, &side, &kind, &timeout) < 0)
+    struct wish wish;
+    if (parse_turn(arguments, names, &wish) < 0)
         return NULL;
-    SM_CALL(status, synced_mem_begin_turn(memory->handle, side, kind, timeout));
+    SM_CALL(status, begin_turn(memory->handle, &wish));
     return sm_none_if_ok(status);
 }
 
@@ -81,7 +137,7 @@ static PyObject *enter_turn(struct turn *turn, PyObject *nothing)
 {
     synced_mem_status status;
     (void)nothing;
-    SM_CALL(status, synced_mem_begin_turn(turn->memory->handle, turn->side, turn->kind, turn->timeout));
+    SM_CALL(status, begin_turn(turn->memory->handle, &turn->wish));
     if (status != SYNCED_MEM_OK)
         return sm_raise(status);
     Py_INCREF((PyObject *)turn->memory);
@@ -110,6 +166,51 @@ static PyObject *exit_turn(struct turn *turn, PyObject *arguments)
     if (!result && own != Py_None)
         chain_exception(own);
     return result;
+}
+
+/* ---- Versions and slots ---- */
+
+PyObject *sm_memory_version(struct sm_memory *memory, void *unused)
+{
+    synced_mem_status status;
+    uint64_t version;
+    (void)unused;
+    SM_CALL(status, synced_mem_contents_version(memory->handle, &version));
+    return status == SYNCED_MEM_OK ? PyLong_FromUnsignedLongLong(version) : sm_raise(status);
+}
+
+PyObject *sm_memory_take_slot(struct sm_memory *memory, PyObject *arguments, PyObject *names)
+{
+    static char *keywords[] = {"slot", NULL};
+    PyObject *of_slot = NULL;
+    synced_mem_status status;
+    int wanted = SYNCED_MEM_ANY_SLOT, slot;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O:take_slot", keywords, &of_slot) ||
+        (of_slot && of_slot != Py_None && parse_number(of_slot, &wanted) < 0))
+        return NULL;
+    SM_CALL(status, synced_mem_take_slot(memory->handle, wanted, &slot));
+    return status == SYNCED_MEM_OK ? PyLong_FromLong(slot) : sm_raise(status);
+}
+
+PyObject *sm_memory_end_slot(struct sm_memory *memory, PyObject *of_slot)
+{
+    synced_mem_status status;
+    int slot;
+    if (parse_number(of_slot, &slot) < 0)
+        return NULL;
+    SM_CALL(status, synced_mem_end_slot(memory->handle, slot));
+    return sm_none_if_ok(status);
+}
+
+PyObject *sm_memory_slot_version(struct sm_memory *memory, PyObject *of_slot)
+{
+    synced_mem_status status;
+    uint64_t version;
+    int slot;
+    if (parse_number(of_slot, &slot) < 0)
+        return NULL;
+    SM_CALL(status, synced_mem_slot_version(memory->handle, slot, &version));
+    return status == SYNCED_MEM_OK ? PyLong_FromUnsignedLongLong(version) : sm_raise(status);
 }
 
 /* ---- Sockets ---- */
