@@ -23,13 +23,15 @@ extern "C" {
  * - A release of a side moves nothing: the contents are in the file. synced_mem_release_data() leaves them there too.
  * - A read that fails, or that the end of the file cuts short, is an ERR_FILE of the call that waits for it. The object
  *   is as before.
+ * - A call that reads the file blocks until the bytes have been read, also a push, pull or access on a stream.
  * - Contents are what each read returned. Whether others change the file is not noticed.
  * - In a forked child calls that read or write a file that its parent opened return ERR_FORKED.
  *
  * Errors: ERR_FILE (the system refuses; the message has its reason).
  */
 
-/** A file, for any number of objects. */
+/** A file, for any number of objects. If a file is opened twice, calls on one synced_mem_file do not notice the objects
+ * in the other one, nor its writes. */
 typedef struct synced_mem_file synced_mem_file;
 
 /** Opens the file of a descriptor once more; the descriptor stays the caller's, and may be closed. With O_DIRECT, reads
@@ -58,15 +60,16 @@ SYNCED_MEM_API int synced_mem_in_file(const synced_mem *mem);
 /* ---- Writes to files ---- */
 /*
  * A write goes on after the call: until its last byte is written, calls that change the contents wait for it, and
- * synced_mem_wait() and synced_mem_query() include it. It does not put the object into the file. Writes that overlap go
- * in the order of the calls. Nothing is flushed to the disk.
+ * synced_mem_wait() and synced_mem_query() include it. Pointers to write expire. It does not put the object into the
+ * file. Writes that overlap go in the order of the calls. Nothing is flushed to the disk. synced_mem_shutdown() waits
+ * for writes; a program that ends without it may lose them.
  *
  * The host copy is written if it is valid, else the device copy, without a host copy. Contents that are in a file alone
  * are read to the host first. What fails after the call is returned by synced_mem_file_wait().
  *
  * Errors: GPU errors, of contents that only the device has; ERR_FILE (no thread is left); ERR_INVALID_ARGUMENT (also a
  * file that can't be written); ERR_INVALID_STATE (no contents; unified placement; bytes of the file that a living
- * object is in).
+ * object is in, or, for another object, that one synced_mem_use_file() gave it with others that it is still in).
  */
 
 /** Writes the contents to the file, from the offset on.

@@ -78,14 +78,24 @@ void sm_file_hold(struct synced_mem_file *file)
     atomic_fetch_add_explicit(&file->references, 1, memory_order_relaxed);
 }
 
-void sm_file_drop(struct synced_mem_file *file)
+/* Removes a reference. Returns whether it was the last. */
+static bool remove_reference(struct synced_mem_file *file)
 {
-    if (atomic_fetch_sub_explicit(&file->references, 1, memory_order_acq_rel) > 1)
-        return;
+    return atomic_fetch_sub_explicit(&file->references, 1, memory_order_acq_rel) == 1;
+}
+
+static void close_file(struct synced_mem_file *file)
+{
     (void)sm_file_close(file->descriptor);
     if (file->cached >= 0)
         (void)sm_file_close(file->cached);
     free(file);
+}
+
+void sm_file_drop(struct synced_mem_file *file)
+{
+    if (remove_reference(file))
+        close_file(file);
 }
 
 /* ---- Checks ---- */
@@ -100,13 +110,18 @@ synced_mem_status sm_file_check_range(const struct synced_mem_file *file, uint64
     return SYNCED_MEM_OK;
 }
 
+static bool is_being_written(const struct synced_mem_file *file)
+{
+    sm_files_lock();
+    const bool is_written = file->oldest != NULL;
+    sm_files_unlock();
+    return is_written;
+}
+
 synced_mem_status sm_file_check_end(struct synced_mem_file *file, uint64_t offset, uint64_t size)
 {
     uint64_t end = 0;
-    sm_files_lock();
-    const bool changes = file->oldest != NULL;
-    sm_files_unlock();
-    if (!file->facts.has_end || changes)
+    if (!file->facts.has_end || is_being_written(file))
         return SYNCED_MEM_OK;
     const int error = sm_file_size(file->descriptor, &end);
     if (error != 0)
@@ -127,13 +142,22 @@ static bool add_fence(struct sm_extent *extent, void *user)
     return !waits->full;
 }
 
+/* Returns whether the file has yet to grow before it has bytes up to this end. */
+static bool ends_before(const struct synced_mem_file *file, uint64_t end)
+{
+    uint64_t size = 0;
+    return file->facts.has_end && sm_file_size(file->descriptor, &size) == 0 && size < end;
+}
+
 synced_mem_status sm_file_find_writes(struct synced_mem_file *file, uint64_t offset, uint64_t size,
                                       struct sm_waits *waits)
 {
     const size_t before = waits->count;
+    if (size == 0 || !is_being_written(file))
+        return SYNCED_MEM_OK;
+    const uint64_t end = ends_before(file, offset + size) ? SM_LARGEST_FILE : offset + size;
     sm_files_lock();
-    if (size > 0)
-        (void)sm_extents_visit(&file->writes, offset, offset + size, add_fence, waits);
+    (void)sm_extents_visit(&file->writes, offset, end, add_fence, waits);
     sm_files_unlock();
     return waits->count > before ? SM_AGAIN : SYNCED_MEM_OK;
 }
@@ -177,8 +201,11 @@ void sm_file_end_writes(struct synced_mem_file *file, struct sm_file_writing *wr
     *(writing->newer ? &writing->newer->older : &file->newest) = writing->older;
     if (file->failure.status == SYNCED_MEM_OK)
         file->failure = *outcome;
+    sm_events_add(&file->ended); /* who waits goes on behind the lock, when the reference is gone */
+    const bool was_last = remove_reference(file);
     sm_files_unlock();
-    sm_events_add(&file->ended);
+    if (was_last)
+        close_file(file);
 }
 
 static bool has_unended(const struct synced_mem_file *file, uint64_t last)

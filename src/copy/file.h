@@ -62,8 +62,8 @@ synced_mem_status sm_file_check_end(struct synced_mem_file *file, uint64_t offse
 void sm_files_lock(void);
 void sm_files_unlock(void);
 
-/* Adds to waits the fences of the writings that have yet to write bytes of the range. Returns SM_AGAIN if there are
- * any. */
+/* Adds to waits the fences of the writings that have yet to write bytes of the range, or to make the file as long.
+ * Returns SM_AGAIN if there are any. */
 synced_mem_status sm_file_find_writes(struct synced_mem_file *file, uint64_t offset, uint64_t size,
                                       struct sm_waits *waits);
 
@@ -71,7 +71,8 @@ synced_mem_status sm_file_find_writes(struct synced_mem_file *file, uint64_t off
  * write the same bytes. Returns false if waits is full: nothing was entered, and the caller waits and calls again. */
 bool sm_file_enter_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_write *writes,
                           size_t count, struct sm_waits *waits);
-/* Ends the writing, with its failure or OK. */
+/* Ends the writing, with its failure or OK, and removes a reference to the file: when sm_file_wait() has returned, no
+ * writing holds it. */
 void sm_file_end_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_write *writes,
                         size_t count, const struct sm_outcome *outcome);
 

@@ -31,7 +31,7 @@ struct sm_file_job {
     struct sm_host_work work;
     bool writes;
     unsigned generation;          /* the process whose threads work on it */
-    struct synced_mem_file *file; /* that is written, held; a part that is read holds its own */
+    struct synced_mem_file *file; /* held until it is written; a part that is read holds its own */
     struct sm_stream *internal;   /* of a read to a device; else NULL */
     struct sm_fence *fence;
     struct sm_fence on_host; /* the fence, of a job that is no read to a device */
@@ -181,14 +181,29 @@ static void end_read_to_device(struct sm_file_job *job)
 static void end_write(struct sm_file_job *job)
 {
     const struct sm_outcome outcome = {.status = job->status, .detail = job->why};
-    sm_file_end_writes(job->file, &job->writing, job->writes_of, job->count, &outcome);
+    struct synced_mem_file *const file = job->file;
+    job->file = NULL;
+    sm_file_end_writes(file, &job->writing, job->writes_of, job->count, &outcome);
     sm_fence_close(job->fence, SM_FENCE_DONE, false);
+}
+
+/* The fence may be held long after the reads. Each member is NULL before its reference goes, as the child of a fork
+ * drops what is left. */
+static void drop_read_files(struct sm_file_job *job)
+{
+    for (size_t i = 0; i < job->count && !job->writes; i++) {
+        struct synced_mem_file *const file = job->parts[i].file;
+        job->parts[i].file = NULL;
+        if (file)
+            sm_file_drop(file);
+    }
 }
 
 /* The last worker calls it. */
 static void end_job(struct sm_file_job *job)
 {
     const bool failed = get_job_status(job) != SYNCED_MEM_OK;
+    drop_read_files(job);
     if (job->writes)
         end_write(job);
     else if (job->internal)
@@ -259,9 +274,8 @@ static void free_task_job(struct sm_file_task *task)
 {
     struct sm_file_job *const job = get_job_of_task(task);
     sm_waits_end(&job->waits);
-    for (size_t i = 0; i < job->count && !job->writes; i++)
-        sm_file_drop(job->parts[i].file);
-    if (job->writes)
+    drop_read_files(job);
+    if (job->file)
         sm_file_drop(job->file);
     free(job);
 }

@@ -2,6 +2,7 @@
 #include "system/file_at.h"
 
 #include "system/file.h"
+#include "system/pages.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,21 +10,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Serves every file system where the kernel does not know the alignment. */
-enum { USUAL_ALIGNMENT = 4096 };
-
+/* Returns what the system asks for, or a page if that is larger: while a cached write changes a part of a page, the
+ * system's cache loses direct writes to other parts. */
 static size_t find_alignment(int file)
 {
+    size_t alignment = sm_page_size(); /* serves every file system where the kernel does not know the alignment */
 #ifdef STATX_DIOALIGN
     struct statx facts;
-    if (statx(file, "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) == 0 && (facts.stx_mask & STATX_DIOALIGN) &&
-        facts.stx_dio_offset_align > 0)
-        return facts.stx_dio_offset_align > facts.stx_dio_mem_align ? facts.stx_dio_offset_align
-                                                                    : facts.stx_dio_mem_align;
+    if (statx(file, "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) != 0 || !(facts.stx_mask & STATX_DIOALIGN))
+        return alignment;
+    if (facts.stx_dio_offset_align > alignment)
+        alignment = facts.stx_dio_offset_align;
+    if (facts.stx_dio_mem_align > alignment)
+        alignment = facts.stx_dio_mem_align;
 #else
     (void)file;
 #endif
-    return USUAL_ALIGNMENT;
+    return alignment;
 }
 
 int sm_file_examine(int file, struct sm_file_facts *facts)
