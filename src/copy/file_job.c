@@ -195,8 +195,7 @@ static void drop_read_files(struct sm_file_job *job)
     for (size_t i = 0; i < job->count && !job->writes; i++) {
         struct synced_mem_file *const file = job->parts[i].file;
         job->parts[i].file = NULL;
-        if (file)
-            sm_file_drop(file);
+        sm_file_drop(file);
     }
 }
 
@@ -268,8 +267,7 @@ static void free_task_job(struct sm_file_task *task)
     struct sm_file_job *const job = get_job_of_task(task);
     sm_waits_end(&job->waits);
     drop_read_files(job);
-    if (job->file)
-        sm_file_drop(job->file);
+    sm_file_drop(job->file);
     free(job);
 }
 
