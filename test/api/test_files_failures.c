@@ -644,7 +644,7 @@ START_TEST(a_buffer_is_lost)
 }
 END_TEST
 
-/* What comes after a write that failed is written all the same. */
+/* Bytes that come after a write that failed are written all the same. */
 START_TEST(slow_writes_go_in_order)
 {
     begin();

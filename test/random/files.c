@@ -12,7 +12,7 @@ static struct {
     FILE *in, *out;
     synced_mem_file *read, *written;
     unsigned char bytes[FILE_BYTES]; /* of the file that is read */
-    /* What is to be in the other file. */
+    /* The bytes that the other file is to have. */
     unsigned char expected[MAX_SIZE];
     bool known[MAX_SIZE];
 } files;

@@ -1,4 +1,4 @@
-/* What Linux knows of open files. */
+/* Open files, as Linux knows them. */
 #include "system/file_at.h"
 
 #include "system/file.h"
