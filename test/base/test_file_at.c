@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The results of the next calls of the system: a number of bytes, or an error as a negative number; END: as they are. */
+/* Results of the next calls of the system: a number of bytes, or an error as a negative number; END: as they are. */
 enum { END = 1 << 20 };
 static const int *script;
 
