@@ -62,7 +62,7 @@ static inline void sm_unlock_brief(struct sm_lock *lock)
 /* Returns whether the calling thread holds a library lock, and so may take no other. */
 bool sm_process_holds_lock(void);
 
-/* What is known of the process. Only process.c writes it. */
+/* The facts of the process. Only process.c writes them. */
 extern struct sm_process {
     atomic_uint generation;
     atomic_bool uses_gpu;

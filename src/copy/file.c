@@ -94,7 +94,7 @@ static void close_file(struct synced_mem_file *file)
 
 void sm_file_drop(struct synced_mem_file *file)
 {
-    if (remove_reference(file))
+    if (file && remove_reference(file))
         close_file(file);
 }
 

@@ -49,7 +49,7 @@ struct synced_mem_file {
  * not open. ERR_FILE: the system refuses. */
 synced_mem_status sm_file_open(int descriptor, struct synced_mem_file **out);
 void sm_file_hold(struct synced_mem_file *file);
-/* Removes a reference. The last one closes the file. */
+/* Removes a reference. The last one closes the file. Ignores NULL. */
 void sm_file_drop(struct synced_mem_file *file);
 
 /* Checks that the process may read the file, and that so many bytes can be at the offset. ERR_FORKED,

@@ -1,4 +1,4 @@
-/* What one thread reads or writes of a file at once. */
+/* Chunks: a thread reads or writes one of a file at once. */
 #include "copy/file_chunk.h"
 
 #include "base/stats.h"

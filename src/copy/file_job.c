@@ -69,8 +69,10 @@ static enum sm_file_threads get_kind(const struct sm_file_job *job)
     return job->writes ? SM_FILE_WRITERS : SM_FILE_READERS;
 }
 
-static void fail_job(struct sm_file_job *job, synced_mem_status status)
+static void note_status(struct sm_file_job *job, synced_mem_status status)
 {
+    if (status == SYNCED_MEM_OK)
+        return;
     sm_mutex_lock(&job->lock);
     if (job->status == SYNCED_MEM_OK) {
         job->status = status;
@@ -173,8 +175,7 @@ static void end_read_to_device(struct sm_file_job *job)
         return;
     const synced_mem_status status = sm_device_stream_sync(internal->device, internal->handle);
     const bool stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
-    if (status != SYNCED_MEM_OK)
-        fail_job(job, status);
+    note_status(job, status);
     sm_fence_close(job->fence, get_job_status(job) == SYNCED_MEM_OK ? SM_FENCE_DONE : SM_FENCE_LOST, stray);
 }
 
@@ -211,8 +212,7 @@ static void drop_read_files(struct sm_file_job *job)
     for (size_t i = 0; i < job->count && !job->writes; i++) {
         struct synced_mem_file *const file = job->parts[i].file;
         job->parts[i].file = NULL;
-        if (file)
-            sm_file_drop(file);
+        sm_file_drop(file);
     }
 }
 
@@ -256,16 +256,10 @@ static void work_on_job(struct sm_file_job *job)
     struct sm_file_chunk chunk;
     if (!enter_job(job))
         return;
-    for (unsigned turn = 0; take_chunk(job, &chunk); turn++) {
-        const synced_mem_status status = move_chunk(job, &chunk, &buffers[turn % 2]);
-        if (status != SYNCED_MEM_OK)
-            fail_job(job, status);
-    }
-    for (int i = 0; i < 2; i++) {
-        const synced_mem_status status = sm_file_buffer_end(&buffers[i]);
-        if (status != SYNCED_MEM_OK)
-            fail_job(job, status);
-    }
+    for (unsigned turn = 0; take_chunk(job, &chunk); turn++)
+        note_status(job, move_chunk(job, &chunk, &buffers[turn % 2]));
+    for (int i = 0; i < 2; i++)
+        note_status(job, sm_file_buffer_end(&buffers[i]));
     leave_job(job);
 }
 
@@ -283,9 +277,7 @@ static void wait_for_earlier_work(struct sm_file_task *task)
 {
     struct sm_file_job *const job = get_job_of_task(task);
     bool ended;
-    const synced_mem_status status = sm_waits_wait(&job->waits, &ended);
-    if (status != SYNCED_MEM_OK)
-        fail_job(job, status);
+    note_status(job, sm_waits_wait(&job->waits, &ended));
 }
 
 static void free_task_job(struct sm_file_task *task)
@@ -293,8 +285,7 @@ static void free_task_job(struct sm_file_task *task)
     struct sm_file_job *const job = get_job_of_task(task);
     sm_waits_end(&job->waits);
     drop_read_files(job);
-    if (job->file)
-        sm_file_drop(job->file);
+    sm_file_drop(job->file);
     free(job);
 }
 
@@ -478,9 +469,7 @@ static void wait_if_full(struct sm_file_job *job)
     bool ended;
     if (!job->waits.full)
         return;
-    const synced_mem_status status = sm_waits_wait(&job->waits, &ended);
-    if (status != SYNCED_MEM_OK)
-        fail_job(job, status);
+    note_status(job, sm_waits_wait(&job->waits, &ended));
     sm_waits_end(&job->waits);
 }
 

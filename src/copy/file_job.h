@@ -48,7 +48,7 @@ struct sm_file_writes {
     struct sm_use *reserved; /* one for each part */
 };
 
-/* What a part is read from. */
+/* The source that a part is read from. */
 struct sm_file_source {
     struct sm_copy *copy;
     size_t size;                /* of its first bytes */

@@ -149,11 +149,10 @@ static synced_mem_status plan_target(struct call *call, const struct target *tar
 static synced_mem_status plan_targets(struct call *call)
 {
     synced_mem_status status = SYNCED_MEM_OK;
-    for (size_t i = 0; i < call->count && !call->round.waits.full; i++) {
+    for (size_t i = 0; i < call->count && !call->round.waits.full && (status == SYNCED_MEM_OK || status == SM_AGAIN);
+         i++) {
         const synced_mem_status one = plan_target(call, &call->targets[i]);
-        if (one != SYNCED_MEM_OK && one != SM_AGAIN)
-            return one;
-        status = one == SM_AGAIN ? one : status;
+        status = one == SYNCED_MEM_OK ? status : one;
     }
     return status;
 }

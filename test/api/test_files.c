@@ -392,6 +392,30 @@ START_TEST(copies_to_the_device)
 }
 END_TEST
 
+/* The sources are read to a device each, though one call copies both. */
+START_TEST(copies_from_two_devices)
+{
+    synced_mem *from[2], *to[2];
+    if (devices() < 2)
+        return;
+    synced_mem_file *const file = make_file(FILE_BYTES, 1);
+    for (int i = 0; i < 2; i++) {
+        from[i] = make_on(SIZE, i);
+        to[i] = make_on(SIZE, 0);
+        OK(synced_mem_use_file(from[i], file, OFFSET + (uint64_t)i));
+    }
+    OK(synced_mem_async_gpu_copy_n(to, from, 2, NULL));
+    for (int i = 0; i < 2; i++) {
+        STATE(to[i], AT_GPU, 0);
+        STATE(from[i], AT_GPU, 1);
+        ck_assert_int_eq(synced_mem_device(from[i]), i);
+        ck_assert(device_has(to[i], OFFSET + (size_t)i) && host_has(from[i], OFFSET + (size_t)i));
+        RELEASE_EACH(from[i], to[i]);
+    }
+    end_file(file);
+}
+END_TEST
+
 START_TEST(copies_of_parts)
 {
     synced_mem_file *const file = make_file(FILE_BYTES, 1);
@@ -451,6 +475,6 @@ Suite *suite(void)
     add_tests(calls, clear_leaves_the_file, memory_that_is_handed_in, copies_to_the_host, copies_of_parts,
               another_place_in_the_file);
     tcase_add_loop_test(calls, resizes, 0, 3);
-    add_gpu_tests(calls, releases_move_nothing, copies_to_the_device, after_a_kernel);
+    add_gpu_tests(calls, releases_move_nothing, copies_to_the_device, copies_from_two_devices, after_a_kernel);
     return made;
 }

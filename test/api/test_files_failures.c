@@ -17,7 +17,7 @@ enum { SIZE = 700001, OFFSET = 4099, OTHER = 800000, OTHERS_SIZE = 5003 };
 /* ---- The file ---- */
 
 enum how { FAILS_WITH_EIO, ENDS_EARLY, IS_SLOW, HOWS };
-static enum how how;
+static atomic_int how;                         /* enum how; a read of a failed call may still go on */
 static atomic_int fail_read_in, fail_write_in; /* the number of further calls until one fails; 0: none fails */
 static atomic_int reopens_until_failure, sizes_until_failure;
 static atomic_bool no_threads;
@@ -308,10 +308,10 @@ static bool end_failing_read(struct failing *each)
 START_TEST(each_read_fails)
 {
     const struct act *const act = &acts[_i % ACTS];
-    how = (enum how)(_i / ACTS);
+    how = _i / ACTS;
     if (act->act == use_another_place)
         return;
-    const enum how now = how;
+    const int now = how;
     int failed = 0;
     for (struct failing each = {begin_failing_read, end_failing_read, .call = NULL}; next_failure(&each);) {
         begin();
@@ -644,7 +644,7 @@ START_TEST(a_buffer_is_lost)
 }
 END_TEST
 
-/* What comes after a write that failed is written all the same. */
+/* Bytes that come after a write that failed are written all the same. */
 START_TEST(slow_writes_go_in_order)
 {
     begin();

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What the next calls of the system do: a number of bytes, or an error as a negative number; END: as they are. */
+/* Results of the next calls of the system: a number of bytes, or an error as a negative number; END: as they are. */
 enum { END = 1 << 20 };
 static const int *script;
 
@@ -73,18 +73,18 @@ WRAP_OPEN(open64)
 /* The answer to a question for the alignment; 0: the system does not know it. */
 static unsigned alignments[2];
 
+#ifdef STATX_DIOALIGN /* else the library does not ask, and musl may not have the struct */
 int __real_statx(int folder, const char *path, int flags, unsigned mask, struct statx *facts);
 int __wrap_statx(int folder, const char *path, int flags, unsigned mask, struct statx *facts);
 int __wrap_statx(int folder, const char *path, int flags, unsigned mask, struct statx *facts)
 {
     const int result = __real_statx(folder, path, flags, mask, facts);
-#ifdef STATX_DIOALIGN
     facts->stx_mask |= STATX_DIOALIGN;
     facts->stx_dio_offset_align = alignments[0];
     facts->stx_dio_mem_align = alignments[1];
-#endif
     return result;
 }
+#endif
 
 static int make_descriptor(int flags)
 {

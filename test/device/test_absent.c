@@ -33,6 +33,22 @@ START_TEST(no_gpu)
 }
 END_TEST
 
+/* With one device, every call of the runtime is made there. */
+START_TEST(one_device)
+{
+    emu_set_device_count(1);
+    ck_assert_int_eq(synced_mem_device_count(), 1);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    gpu_fill(synced_mem_mutable_gpu_data_on(mem, stream), SIZE, 2, stream);
+    OK(synced_mem_async_cpu_pull(mem, stream));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+}
+END_TEST
+
 /* At the end of the process, or in a forked child, every call of the runtime fails. */
 START_TEST(no_runtime)
 {
@@ -354,6 +370,7 @@ Suite *suite(void)
     TCase *const absent = add_case(made, "absent");
     tcase_add_test(absent, a_driver_comes);
     tcase_add_loop_test(absent, no_gpu, 0, 4);
+    tcase_add_test(absent, one_device);
     tcase_add_loop_test(absent, no_runtime, 0, 2);
     tcase_add_test(add_case_without_end(made, "unloading"), unloaded_in_use);
     TCase *const no_pool = add_case(made, "pools");

@@ -303,6 +303,51 @@ START_TEST(the_second_of_three_is_refused)
 }
 END_TEST
 
+/* Returns whether one of the refusals was of memory to compare the objects. */
+static bool copy_with_refusals(synced_mem *const *to, synced_mem *const *from, size_t count)
+{
+    bool compared = false;
+    bool refused = true;
+    for (int nth = 1; refused; nth++) {
+        fail_calloc_in = nth;
+        const synced_mem_status status = synced_mem_cpu_copy_n(to, from, count);
+        refused = atomic_exchange(&fail_calloc_in, 0) == 0;
+        ck_assert_int_eq(status, refused ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK);
+        compared = compared || (refused && strstr(synced_mem_last_error_message(), "no host memory to compare"));
+        for (size_t i = 0; i < count; i++)
+            ck_assert(host_is(synced_mem_cpu_data(to[i]), SIZE, refused ? 1 : 2));
+    }
+    return compared;
+}
+
+/* The objects of many pairs are compared if a root has several of them, and if memory is the caller's. */
+START_TEST(no_memory_to_compare)
+{
+    enum { PAIRS = 4 };
+    static char mine[PAIRS][SIZE];
+    synced_mem *const root = make_at_cpu(2 * PAIRS * SIZE, 1);
+    synced_mem *to[PAIRS], *from[PAIRS];
+    for (int i = 0; i < PAIRS; i++) {
+        to[i] = make_at_cpu(SIZE, 1);
+        from[i] = make(SIZE);
+        OK(synced_mem_set_cpu_data(from[i], mine[i]));
+        host_fill(synced_mem_mutable_cpu_data(from[i]), SIZE, 2);
+    }
+    ck_assert(copy_with_refusals(to, from, PAIRS));
+    for (int i = 0; i < PAIRS; i++) {
+        RELEASE_EACH(to[i], from[i]);
+        OK(synced_mem_view(&to[i], root, (size_t)(2 * i) * SIZE, SIZE, NULL));
+        OK(synced_mem_view(&from[i], root, (size_t)(2 * i + 1) * SIZE, SIZE, NULL));
+        host_fill(synced_mem_mutable_cpu_data(to[i]), SIZE, 1);
+        host_fill(synced_mem_mutable_cpu_data(from[i]), SIZE, 2);
+    }
+    ck_assert(copy_with_refusals(to, from, PAIRS));
+    for (int i = 0; i < PAIRS; i++)
+        RELEASE_EACH(to[i], from[i]);
+    OK(synced_mem_release(root));
+}
+END_TEST
+
 START_TEST(no_memory_for_records)
 {
     synced_mem *const a = make_pinned(SIZE, 1), *const b = make_pinned(SIZE, 2), *const c = make_pinned(SIZE, 3);
@@ -592,6 +637,7 @@ Suite *suite(void)
     Suite *const made = suite_create("copies that fail");
     TCase *const failures = add_case(made, "failures");
     tcase_add_test(failures, no_memory_for_records);
+    tcase_add_test(failures, no_memory_to_compare);
     tcase_add_loop_test(failures, a_staged_copy_fails, 0, 8);
     tcase_add_loop_test(failures, a_copy_to_the_host_fails, 0, 4);
     tcase_add_loop_test(failures, the_second_of_three_is_refused, 0, 2);

@@ -212,8 +212,8 @@ static void read_pushed(const struct op *op, struct object *object, int stream)
     shared->kernels++;
 }
 
-/* A push has read pageable memory when it returns. So the caller may rewrite that memory, here for the time of a call
- * of the runtime. */
+/* A push has read pageable memory when it returns, and a write to a file when the program has waited for it. Then the
+ * caller may rewrite that memory, here for the time of a call of the runtime. */
 static void rewrite_source(const struct op *op, const struct object *object, int stream)
 {
     const struct block *const block = object->owner->copy[CPU].block;
@@ -222,6 +222,7 @@ static void rewrite_source(const struct op *op, const struct object *object, int
         return;
     if (!ref_is_defined(object) || getenv("SYNCED_MEM_DEBUG")) /* the memory is protected then */
         return;
+    files_wait();
     code_line("/* the caller rewrites its pageable memory, and restores it */");
     memset(block->data + object->offset, 0xEE, object->size);
     (void)gpu_stream_is_idle(world.streams[stream]);

@@ -12,9 +12,10 @@ static struct {
     FILE *in, *out;
     synced_mem_file *read, *written;
     unsigned char bytes[FILE_BYTES]; /* of the file that is read */
-    /* What is to be in the other file. */
+    /* The bytes that the other file is to have. */
     unsigned char expected[MAX_SIZE];
     bool known[MAX_SIZE];
+    bool reads_contents; /* until the program waits for the file */
 } files;
 
 static FILE *open_file(synced_mem_file **out, size_t bytes)
@@ -35,10 +36,17 @@ void files_begin(void)
     files.out = open_file(&files.written, 0);
 }
 
+void files_wait(void)
+{
+    if (files.reads_contents)
+        (void)answered("file_wait", synced_mem_file_wait(files.written), OK_ONLY);
+    files.reads_contents = false;
+}
+
 void files_check(void)
 {
     static unsigned char bytes[MAX_SIZE];
-    (void)answered("file_wait", synced_mem_file_wait(files.written), OK_ONLY);
+    files_wait();
     const ssize_t size = pread(fileno(files.out), bytes, sizeof bytes, 0);
     for (size_t i = 0; i < MAX_SIZE; i++)
         if (files.known[i] && (size < 0 || i >= (size_t)size || bytes[i] != files.expected[i]))
@@ -130,6 +138,7 @@ static bool write_file(const struct op *op, struct object *object)
         answered("async_write_file", synced_mem_async_write_file(object->mem, files.written, offset, handle), allowed);
     call_moved(ref_most_transfers(object), 0, ok ? moved : 0);
     if (ok && object->size > 0) {
+        files.reads_contents = true;
         note_written(object, offset);
         ref_written_to_file(object);
     } else if (!ok) {

@@ -347,7 +347,9 @@ bool play_mistake(const struct op *op);
 bool play_act(const struct op *op);
 bool play_file(const struct op *op);
 void files_begin(void);
-/* Waits for the writes, and compares what is known. */
+/* Waits until no write reads contents. */
+void files_wait(void);
+/* Waits, and compares what is known. */
 void files_check(void);
 /* Does so, and closes the files. */
 void files_end(void);

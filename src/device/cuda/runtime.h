@@ -43,7 +43,7 @@ struct before {
     bool relaxed; /* the capture mode was changed */
 };
 
-/* How many devices there are; 0 until the runtime has counted some. */
+/* The number of devices; 0 until the runtime has counted some. */
 extern atomic_int sm_cuda_known_count;
 
 /* Returns whether the device is the only one, which is always the current one. */

@@ -1,4 +1,4 @@
-/* What Linux knows of open files. */
+/* Open files, as Linux knows them. */
 #include "system/file_at.h"
 
 #include "system/file.h"
@@ -28,11 +28,11 @@ static size_t find_alignment(int file)
     size_t alignment = sm_page_size(); /* serves every file system where the kernel does not know the alignment */
 #ifdef STATX_DIOALIGN
     struct statx facts;
-    if (statx(file, "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) != 0 || !(facts.stx_mask & STATX_DIOALIGN))
-        return alignment;
-    if (facts.stx_dio_offset_align > alignment)
+    const bool is_known =
+        statx(file, "", AT_EMPTY_PATH, STATX_DIOALIGN, &facts) == 0 && (facts.stx_mask & STATX_DIOALIGN) != 0;
+    if (is_known && facts.stx_dio_offset_align > alignment)
         alignment = facts.stx_dio_offset_align;
-    if (facts.stx_dio_mem_align > alignment)
+    if (is_known && facts.stx_dio_mem_align > alignment)
         alignment = facts.stx_dio_mem_align;
 #else
     (void)file;

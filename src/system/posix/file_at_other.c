@@ -1,5 +1,5 @@
-/* What other systems of POSIX than Linux know of open files. Their second descriptors share the settings of the first.
- */
+/* Open files, as other systems of POSIX than Linux know them. Their second descriptors share the settings of the
+ * first. */
 #include "system/file_at.h"
 
 #include "system/file.h"

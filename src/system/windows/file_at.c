@@ -36,7 +36,7 @@ static HANDLE reopen(HANDLE handle, DWORD access)
     return ReOpenFile(handle, access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, 0);
 }
 
-/* What the descriptor allows is found out by opening the file once more. */
+/* Opening the file once more tells what the descriptor allows. */
 static bool may_open(HANDLE handle, DWORD access)
 {
     const HANDLE made = reopen(handle, access);
