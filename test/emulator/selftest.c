@@ -4,7 +4,7 @@
  */
 #include "selftest.h"
 
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define SEEDS 40 /* as each takes a multiple of the time */
 #define FEW_SEEDS 8
 #else

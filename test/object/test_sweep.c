@@ -190,10 +190,10 @@ enum { SHARE = 12, SHARE_OF_TWO = 1 };
 enum { SHARE = 1, SHARE_OF_TWO = 1 };
 #endif
 
-/* The first four seeds together make all failures, or a share of them. The others together make about as many again. */
+/* The first four seeds together make all failures, or a share of them. The others together make about half as many. */
 static bool is_mine(int index, unsigned share)
 {
-    const unsigned first = 4 * share, others = 17 * share, seed = fixture_schedule();
+    const unsigned first = 4 * share, others = 34 * share, seed = fixture_schedule();
     return seed < first ? (unsigned)index % first == seed : (unsigned)index % others == seed % others;
 }
 
