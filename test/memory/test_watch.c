@@ -2,6 +2,7 @@
  * Versions, slots, and turns that wait for contents: what a wait lets in and what not, malformed words, a process that
  * is killed at each of its steps.
  */
+#include "bell_kit.h"
 #include "share_kit.h"
 #include "steps_kit.h"
 
@@ -181,7 +182,7 @@ START_TEST(a_wait_for_contents_ends_in_time)
         ck_assert_int_eq(await(me, newer(0), waits[i]), SYNCED_MEM_ERR_TIMEOUT);
         const uint64_t took = sm_now() - begin;
         ck_assert_uint_ge(took, (uint64_t)waits[i] * MILLISECOND);
-        ck_assert_uint_lt(took, (uint64_t)(waits[i] + 1000) * MILLISECOND);
+        ck_assert_uint_lt(took, (uint64_t)LONG * MILLISECOND);
     }
     close_page();
 }
@@ -464,15 +465,14 @@ struct waiting {
     struct sm_participant *participant;
     struct sm_wish wish;
     synced_mem_status status;
-    uint64_t ended;
 };
 
+/* The wait has no end but the one that the test is about. */
 static void *wait_for_contents(void *argument)
 {
     struct waiting *const it = argument;
     unsigned seen;
-    it->status = sm_watch_and_wait(it->participant, &it->wish, sm_deadline_after(LONG), &seen);
-    it->ended = sm_now();
+    it->status = sm_watch_and_wait(it->participant, &it->wish, sm_deadline_after(-1), &seen);
     return NULL;
 }
 
@@ -504,10 +504,8 @@ START_TEST(a_watcher_is_told_of_a_death)
     const pid_t child = start_child(hold_write, NULL);
     await_value(&all->ready, 1);
     kill_child(child);
-    const uint64_t begin = sm_now();
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_int_eq(it.status, SYNCED_MEM_ERR_OWNER_DIED);
-    ck_assert_uint_lt(it.ended - begin, 2000ull * MILLISECOND);
     ck_assert_uint_eq(sm_line_members(made.page), 0);
     /* Another one watches, and is told of a death that somebody else has counted. */
     it = (struct waiting){.participant = other, .wish = newer(0)};
@@ -610,8 +608,7 @@ END_TEST
 
 enum { END_OF_WRITE, CONSUMPTION, END_OF_SLOT, RINGS };
 
-/* Returns how long the wait went on after it could end. */
-static uint64_t wake_by(int ring)
+static void wake_by(int ring)
 {
     pthread_t thread;
     open_page();
@@ -621,7 +618,6 @@ static uint64_t wake_by(int ring)
     struct waiting it = {.participant = me, .wish = ring == END_OF_WRITE ? newer(0) : consumed()};
     ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_contents, &it), 0);
     await_watcher(me);
-    const uint64_t begin = sm_now();
     if (ring == END_OF_WRITE)
         write_once(other);
     else if (ring == CONSUMPTION)
@@ -635,19 +631,13 @@ static uint64_t wake_by(int ring)
     else
         sm_turn_end_write(me, SYNCED_MEM_AT_CPU);
     close_page();
-    return it.ended - begin;
 }
 
 START_TEST(a_ring_ends_the_wait)
 {
-    for (int ring = 0; ring < RINGS; ring++) {
-        uint64_t shortest = UINT64_MAX;
-        for (int i = 0; i < 20; i++) {
-            const uint64_t took = wake_by(ring);
-            shortest = took < shortest ? took : shortest;
-        }
-        ck_assert_msg(shortest < 20 * MILLISECOND, "ring %d: %llu ns", ring, (unsigned long long)shortest);
-    }
+    sleeps_until_rung = true;
+    for (int i = 0; i < 20 * RINGS; i++)
+        wake_by(i % RINGS);
 }
 END_TEST
 
