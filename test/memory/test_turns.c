@@ -265,14 +265,14 @@ START_TEST(turns_come_in_order_of_arrival)
 }
 END_TEST
 
-/* A ring ends a sleep: the wait is shorter than a sleep without one. */
+/* A ring ends a sleep: a wait is shorter than any sleep without one. A busy machine makes most of them longer. */
 START_TEST(a_ring_ends_the_sleep)
 {
     struct common *const all = make_common(sizeof *all);
     uint64_t shortest = UINT64_MAX;
     all->made = make_page();
     struct sm_participant *const me = join(&all->made);
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 20 || (i < 400 && shortest >= 20 * MILLISECOND); i++) {
         take_turn(me, true);
         atomic_store(&all->ready, 0);
         all->counter = 0;
