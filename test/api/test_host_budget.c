@@ -382,6 +382,24 @@ START_TEST(many_objects)
 }
 END_TEST
 
+/* Its memory goes: there is nothing to spill. */
+START_TEST(an_object_without_bytes)
+{
+    synced_mem_file *const scratch = make_scratch();
+    synced_mem *const mem = make_evictable("empty", HOLD_BYTES);
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), HOLD_BYTES, 1);
+    OK(synced_mem_resize(mem, 0));
+    ck_assert(has_host_copy(mem));
+    set_host_budget(0, scratch);
+    ck_assert(!has_host_copy(mem));
+    ck_assert_uint_eq(stats_now().spills, 0);
+    ck_assert_uint_eq(stats_now().host_evictions, 1);
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    RELEASE_EACH(mem);
+    end_scratch(scratch);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("host_budget");
@@ -391,7 +409,8 @@ Suite *suite(void)
                   evictions_of_the_device_evict_host_copies, without_a_scratch_file_they_stay, pointers_need_a_hold,
                   a_set_larger_than_the_budget_evicts_nothing, pulls_and_copies_do_not_evict_their_own,
                   the_scratch_file_is_used_again, what_can_be_no_scratch_file, many_objects);
-    add_gpu_tests(tests, an_object_that_is_not_evictable_makes_others_go, another_scratch_file);
+    add_gpu_tests(tests, an_object_that_is_not_evictable_makes_others_go, another_scratch_file,
+                  an_object_without_bytes);
     add_gpu_loop_test(tests, others_go_to_the_scratch_file, 0, MANY);
     return made;
 }
