@@ -551,6 +551,19 @@ START_TEST(a_watcher_dies)
 }
 END_TEST
 
+static int watch_with_the_parents(void *participant)
+{
+    return await(participant, newer(0), LONG) == SYNCED_MEM_ERR_FORKED ? 0 : 1;
+}
+
+START_TEST(a_child_does_not_watch)
+{
+    open_page();
+    ck_assert_int_eq(end_child(start_child(watch_with_the_parents, me)), 0);
+    close_page();
+}
+END_TEST
+
 /* ---- Two writers ---- */
 
 static void *write_in_thread(void *participant)
@@ -751,8 +764,8 @@ Suite *suite(void)
               a_wait_for_contents_ends_in_time, the_last_version, the_word_of_the_contents, slots_are_taken_and_ended,
               a_slot_begins_with_the_next_version, a_writer_waits_for_each_slot, a_reader_whose_slot_has_changed,
               two_read_for_one_slot, malformed_words_are_refused, words_become_malformed_in_a_wait,
-              a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death, a_watcher_dies, a_turn_looks_again,
-              a_turn_that_came_in_vain, a_ring_ends_the_wait, a_process_dies_at_each_step,
+              a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death, a_watcher_dies, a_child_does_not_watch,
+              a_turn_looks_again, a_turn_that_came_in_vain, a_ring_ends_the_wait, a_process_dies_at_each_step,
               contents_that_are_there_cost_no_call);
     return suite;
 }
