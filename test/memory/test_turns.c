@@ -192,7 +192,7 @@ START_TEST(readers_alone_are_let_in_at_once)
     await_value(&all->ready, READERS);
     atomic_store(&all->go, 1);
     for (int i = 0; i < READERS; i++)
-        ck_assert_int_le(end_child(kids[i]), TRIES / 50);
+        ck_assert_int_le(end_child(kids[i]), TRIES / 10);
     drop_page(&all->made);
 }
 END_TEST
