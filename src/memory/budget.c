@@ -194,7 +194,7 @@ void sm_budget_unclaim(int device, uint64_t bytes)
 
 static bool is_unmovable(const struct sm_member *member, bool dirty)
 {
-    return sm_member_is_of_host(member) && dirty && !has_scratch;
+    return member->is_of_host && dirty && !has_scratch;
 }
 
 static void offer_member(struct sm_member *member, bool dirty)
