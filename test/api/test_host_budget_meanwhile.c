@@ -18,12 +18,13 @@ synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
 {
     void *(*const run)(void *unused) = meanwhile;
     const synced_mem_status status = __real_sm_file_job_wait(end);
-    if (locks_first)
+    if (locks_first) {
+        locks_first = false;
         sm_lock_object(mems[0]);
-    locks_first = false;
-    meanwhile = NULL;
+    }
     if (run) {
         pthread_t thread;
+        meanwhile = NULL;
         ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
     }
