@@ -147,7 +147,8 @@ typedef struct synced_mem_options {
     synced_mem_placement_kind placement;       /**< unified: not with allocators */
     /** SYNCED_MEM_SHAREABLE_*: for other processes too; not with unified placement or allocators. */
     unsigned shareable;
-    unsigned evictable; /**< 1: its device copy may go while nobody holds it (synced_mem/budget.h); no allocators */
+    /** 1: a copy may go while nobody holds it (synced_mem/budget.h); not shareable or unified, nor with allocators. */
+    unsigned evictable;
 } synced_mem_options;
 
 /** Fills in the defaults. Ignores NULL. @since 0.1 */
@@ -367,7 +368,7 @@ SYNCED_MEM_API const char *synced_mem_last_error_message(void);
 }
 #endif
 
-#include "synced_mem/budget.h"    /* more than a device holds */
+#include "synced_mem/budget.h"    /* more than fits in memory */
 #include "synced_mem/files.h"     /* contents in files */
 #include "synced_mem/memory.h"    /* memory of the caller's, allocators, facts of an object's memory */
 #include "synced_mem/pools.h"     /* memory kept for reuse, staging, memory that is short, devices */
