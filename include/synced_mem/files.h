@@ -26,7 +26,7 @@ extern "C" {
  * - A call that reads the file blocks until the bytes have been read, also a push, pull or access on a stream, but not
  *   a hold (synced_mem/budget.h).
  * - Contents are those that each read returned. The library does not notice if others change the file.
- * - In a forked child calls that read or write a file that its parent opened return ERR_FORKED.
+ * - In a forked child, calls that read, write, use or wait for a file that its parent opened return ERR_FORKED.
  *
  * Errors: ERR_FILE (the system refuses; the message has its reason).
  */
