@@ -28,6 +28,8 @@ extern "C" {
  *   (synced_mem/dlpack.h) is made with the hold that an access needs; the copy stays until the tensor's deleter is
  *   called.
  * - Holds count for each object and side, and belong to no thread. A list may be empty.
+ * - An eviction changes the head of its object, also if the call that needs the memory fails. A hold that fails holds
+ *   none of its objects; contents of some may have been transferred.
  *
  * Errors: ERR_INVALID_STATE (an object is not evictable); ERR_INVALID_ARGUMENT (an object is named twice).
  */
