@@ -7,13 +7,14 @@
  *
  * The one rule: a returned pointer is safe to use at once in the domain of the access, the host or one CUDA stream,
  * until the next conflicting call on the object. Accesses conflict if they are from two domains, and one is mutable or
- * overwrite. A call that changes the size or the memory conflicts with every access. The library makes the waits: an
- * access on a stream makes that stream wait, any other access waits on the host.
+ * overwrite. A call that changes the size or the memory conflicts with every access, and so does the end of a turn or of
+ * the last hold. The library makes the waits: an access on a stream makes that stream wait, any other access waits on
+ * the host.
  *
  * The defaults, to which the comments of sections and functions add:
  * - Sizes and capacities are in bytes, and may be 0; an object has at most PTRDIFF_MAX less 2 MiB. Set struct_size to
  *   the size of your struct.
- * - Failure. A failed call changes no head, contents, size or valid pointer; exceptions: copies, and lists (_n). It
+ * - Failure. A failed call changes no head, contents, size or valid pointer; exceptions: copies, lists, evictions. It
  *   sets no output, except that an object or tensor to be made becomes NULL.
  * - Threads. Any thread may call any function at any time. To write while another thread uses the contents is a race.
  * - Blocking. Calls wait for other calls on the object and for short locks, not for a device. Exceptions: memory is
@@ -147,7 +148,8 @@ typedef struct synced_mem_options {
     synced_mem_placement_kind placement;       /**< unified: not with allocators */
     /** SYNCED_MEM_SHAREABLE_*: for other processes too; not with unified placement or allocators. */
     unsigned shareable;
-    unsigned evictable; /**< 1: its device copy may go while nobody holds it (synced_mem/budget.h); no allocators */
+    /** 1: a copy may go while nobody holds it (synced_mem/budget.h); not shareable or unified, nor with allocators. */
+    unsigned evictable;
 } synced_mem_options;
 
 /** Fills in the defaults. Ignores NULL. @since 0.1 */
@@ -162,8 +164,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size
 SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
 
 /** Gives up a reference, and with the last one the object and its memory. Ignores NULL.
- * Errors: ERR_INVALID_STATE (released too often; a build with assertions ends the process); ERR_CUDA (a wait failed;
- * the reference stays). @since 0.1 */
+ * Errors: ERR_INVALID_STATE (the last one of a held object, which stays; released too often, where a build with
+ * assertions ends the process); ERR_CUDA (a wait failed; the reference stays). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
 
 /** Frees the library's streams, events, memory pools and released memory, until it is used again.
@@ -367,7 +369,7 @@ SYNCED_MEM_API const char *synced_mem_last_error_message(void);
 }
 #endif
 
-#include "synced_mem/budget.h"    /* more than a device holds */
+#include "synced_mem/budget.h"    /* more than fits in memory */
 #include "synced_mem/files.h"     /* contents in files */
 #include "synced_mem/memory.h"    /* memory of the caller's, allocators, facts of an object's memory */
 #include "synced_mem/pools.h"     /* memory kept for reuse, staging, memory that is short, devices */

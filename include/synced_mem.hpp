@@ -332,7 +332,7 @@ class memory
         memory(std::move(other)).swap(*this);
         return *this;
     }
-    /** Gives up the reference. If that fails (ERR_CUDA), the object leaks: release() reports it. */
+    /** Gives up the reference. If that fails (ERR_CUDA; a held object), the object leaks: release() reports it. */
     ~memory() { (void)synced_mem_release(mem_); }
 
     /** Makes the owner of a reference that C code owned; NULL: an empty one. */

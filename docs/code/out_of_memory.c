@@ -9,15 +9,15 @@ enum { MIB = 1 << 20, CACHED = 4 };
 static synced_mem *cache[CACHED];
 
 /* Called in the thread whose call was refused memory, with no lock held. The handler may call the library. */
-static int evict(const synced_mem_out_of_memory *request, void *user)
+static int release_cached(const synced_mem_out_of_memory *request, void *user)
 {
-    int *const evicted = user;
+    int *const released = user;
     (void)request; /* has the device, or -1 for the host, and the size of the refused memory */
     for (int i = 0; i < CACHED; i++)
         if (cache[i]) {
             (void)synced_mem_release(cache[i]);
             cache[i] = NULL;
-            ++*evicted;
+            ++*released;
             return 1; /* something was freed: the library tries again */
         }
     return 0; /* nothing is left: the call fails */
@@ -48,10 +48,10 @@ int main(void)
     synced_mem *const mem = make(4 * MIB);
 
     /* [install] */
-    int evicted = 0;
-    synced_mem_set_out_of_memory_handler(evict, &evicted);
-    CHECK(synced_mem_overwrite_cpu_data(mem)); /* calls evict(), which releases one object */
-    CHECK(evicted == 1);
+    int released = 0;
+    synced_mem_set_out_of_memory_handler(release_cached, &released);
+    CHECK(synced_mem_overwrite_cpu_data(mem)); /* calls the handler, which releases one object */
+    CHECK(released == 1);
 
     synced_mem_stats stats = {.struct_size = sizeof stats};
     CHECK(synced_mem_get_stats(&stats) == SYNCED_MEM_OK);

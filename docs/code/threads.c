@@ -44,7 +44,7 @@ static void first_access(void)
 }
 
 /* [worker] */
-struct slot {
+struct task {
     synced_mem *mem;
     int value;
 };
@@ -52,23 +52,23 @@ struct slot {
 /* The threads use the object one after another. This needs no further call of the library. */
 static void *worker(void *argument)
 {
-    const struct slot *const slot = argument;
-    memset(synced_mem_overwrite_cpu_data(slot->mem), slot->value, SIZE);
-    return (void *)synced_mem_gpu_data(slot->mem);
+    const struct task *const task = argument;
+    memset(synced_mem_overwrite_cpu_data(task->mem), task->value, SIZE);
+    return (void *)synced_mem_gpu_data(task->mem);
 }
 /* [end] */
 
 static void one_after_the_other(void)
 {
-    struct slot slot = {.mem = NULL};
-    CHECK(synced_mem_create(&slot.mem, SIZE, NULL) == SYNCED_MEM_OK);
-    for (slot.value = 0; slot.value < 3; slot.value++) {
+    struct task task = {.mem = NULL};
+    CHECK(synced_mem_create(&task.mem, SIZE, NULL) == SYNCED_MEM_OK);
+    for (task.value = 0; task.value < 3; task.value++) {
         pthread_t thread;
-        CHECK(pthread_create(&thread, NULL, worker, &slot) == 0);
+        CHECK(pthread_create(&thread, NULL, worker, &task) == 0);
         CHECK(pthread_join(thread, NULL) == 0);
-        CHECK(((const char *)synced_mem_cpu_data(slot.mem))[SIZE - 1] == slot.value);
+        CHECK(((const char *)synced_mem_cpu_data(task.mem))[SIZE - 1] == task.value);
     }
-    CHECK(synced_mem_release(slot.mem) == SYNCED_MEM_OK);
+    CHECK(synced_mem_release(task.mem) == SYNCED_MEM_OK);
 }
 
 int main(void)

@@ -25,8 +25,9 @@ SYNCED_MEM_API void synced_mem_set_error_handler(synced_mem_error_handler handle
 
 /* ---- Out of memory ---- */
 /*
- * If memory for contents is refused, the library frees and waits for memory that no object uses, then calls the handler
- * below, and at last returns ERR_OUT_OF_DEVICE_MEMORY or ERR_OUT_OF_HOST_MEMORY: docs/guide/out_of_memory.md.
+ * If memory for contents is refused, the library frees and waits for memory that no object uses, evicts objects that
+ * nobody holds (synced_mem/budget.h), then calls the handler below, and at last returns ERR_OUT_OF_DEVICE_MEMORY or
+ * ERR_OUT_OF_HOST_MEMORY: docs/guide/out_of_memory.md.
  */
 
 /** The handler's request. */
@@ -52,24 +53,24 @@ SYNCED_MEM_API synced_mem_status synced_mem_reap(void);
 
 /* ---- Numbers ---- */
 
-/** The library's own work and memory in the process. Counts only grow; "held" is now. */
+/** The library's own work and memory in the process. Numbers marked "now" are of this moment; others only grow. */
 typedef struct synced_mem_stats {
     size_t struct_size;
-    uint64_t objects;            /**< held */
+    uint64_t objects;            /**< now */
     uint64_t h2d_transfers;      /**< from host to device */
     uint64_t h2d_bytes;          /**< moved by them */
     uint64_t d2h_transfers;      /**< from device to host */
     uint64_t d2h_bytes;          /**< moved by them */
     uint64_t staged_transfers;   /**< of both kinds */
     uint64_t host_allocations;   /**< host copies, unified memory */
-    uint64_t pageable_bytes;     /**< held */
-    uint64_t pinned_bytes;       /**< held, mapped too, in use or kept */
+    uint64_t pageable_bytes;     /**< now */
+    uint64_t pinned_bytes;       /**< now: mapped too, in use or kept */
     uint64_t pageable_fallbacks; /**< host copies not page-locked */
     uint64_t gpu_allocations;    /**< device copies */
-    uint64_t gpu_bytes;          /**< held */
-    uint64_t retired;            /**< held: released copies still in use */
+    uint64_t gpu_bytes;          /**< now */
+    uint64_t retired;            /**< now: released copies still in use */
     uint64_t quarantined;        /**< copies never to be used again */
-    uint64_t events;             /**< held, in use or kept */
+    uint64_t events;             /**< now: in use or kept */
     uint64_t event_records;      /**< on streams */
     uint64_t stream_waits;       /**< of a stream for an event */
     uint64_t host_waits;         /**< of the host for an event */
@@ -78,8 +79,8 @@ typedef struct synced_mem_stats {
     uint64_t oom_trims;          /**< ... kept memory given back */
     uint64_t oom_callbacks;      /**< ... the handler called */
     uint64_t oom_failures;       /**< ... all in vain */
-    uint64_t gpu_spare_bytes;    /**< held: in the device cache */
-    uint64_t managed_bytes;      /**< held */
+    uint64_t gpu_spare_bytes;    /**< now: in the device cache */
+    uint64_t managed_bytes;      /**< now */
     uint64_t prefetches;         /**< of managed memory */
     uint64_t unprotected;        /**< host copies, by debug mode */
     uint64_t kernel_copies;      /**< copies and fills by kernels of the library; an urgent copy counts once */
@@ -87,15 +88,15 @@ typedef struct synced_mem_stats {
     uint64_t file_read_bytes;    /**< by them */
     uint64_t file_writes;        /**< of chunks of files */
     uint64_t file_write_bytes;   /**< by them */
-    uint64_t hold_hits;          /**< held objects that had their device memory */
-    uint64_t hold_misses;        /**< those that did not */
-    uint64_t hold_nanoseconds;   /**< of calls, to make room for objects */
+    uint64_t hold_hits;          /**< objects that a hold on the device found there */
+    uint64_t hold_misses;        /**< those that it did not */
+    uint64_t hold_nanoseconds;   /**< of holds, to make room */
     uint64_t clean_evictions;    /**< of device copies whose contents were elsewhere too */
-    uint64_t dirty_evictions;    /**< of those that were pulled first */
-    uint64_t evicted_bytes;      /**< of both */
+    uint64_t dirty_evictions;    /**< of device copies whose contents were pulled first */
+    uint64_t evicted_bytes;      /**< by both */
     uint64_t host_evictions;     /**< of host copies whose contents were elsewhere too */
-    uint64_t spills;             /**< of those that went to the scratch file first */
-    uint64_t host_evicted_bytes; /**< of both */
+    uint64_t spills;             /**< of host copies whose contents were written to the scratch file first */
+    uint64_t host_evicted_bytes; /**< by both */
 } synced_mem_stats;
 
 /** Fills stats, number by number while other threads go on. @since 0.1 */
