@@ -8,7 +8,6 @@
 #include "../synced_mem.hpp"
 
 #include <iterator>
-#include <memory>
 
 namespace synced
 {
@@ -57,8 +56,8 @@ class hold
     /** Ends the hold. If that fails, nobody hears of it: release() reports it. */
     ~hold()
     {
-        if (handles_)
-            (void)synced_mem_unhold(handles_.get(), count_, side_);
+        if (handles_ != nullptr)
+            (void)synced_mem_unhold(handles_, count_, side_);
         drop();
     }
 
@@ -66,7 +65,8 @@ class hold
      * guard. */
     outcome release()
     {
-        const synced_mem_status status = handles_ ? synced_mem_unhold(handles_.get(), count_, side_) : SYNCED_MEM_OK;
+        const synced_mem_status status =
+            handles_ != nullptr ? synced_mem_unhold(handles_, count_, side_) : SYNCED_MEM_OK;
         if (status == SYNCED_MEM_OK)
             drop();
         return check(status);
@@ -77,7 +77,7 @@ class hold
     /** Exchanges the holds of two guards. */
     void swap(hold &other) noexcept
     {
-        handles_.swap(other.handles_);
+        std::swap(handles_, other.handles_);
         std::swap(count_, other.count_);
         std::swap(side_, other.side_);
     }
@@ -88,10 +88,10 @@ class hold
 
     template <class Mems> void begin(const Mems &mems, synced_mem_mode mode, synced_mem_stream stream)
     {
-        handles_.reset(new (std::nothrow) synced_mem *[std::size(mems)]);
-        if (!handles_)
+        handles_ = new (std::nothrow) synced_mem *[std::size(mems)];
+        if (handles_ == nullptr)
             return detail::fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-        if (retain(mems) && synced_mem_hold(handles_.get(), count_, side_, mode, stream) == SYNCED_MEM_OK)
+        if (retain(mems) && synced_mem_hold(handles_, count_, side_, mode, stream) == SYNCED_MEM_OK)
             return;
         drop();
         detail::fail();
@@ -111,10 +111,10 @@ class hold
     {
         while (count_ > 0)
             (void)synced_mem_release(handles_[--count_]);
-        handles_.reset();
+        delete[] std::exchange(handles_, nullptr);
     }
 
-    std::unique_ptr<synced_mem *[]> handles_; /* of references */
+    synced_mem **handles_ = nullptr; /* of references */
     std::size_t count_ = 0;
     synced_mem_side side_ = SYNCED_MEM_SIDE_GPU;
 };
