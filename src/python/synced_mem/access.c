@@ -33,8 +33,8 @@ static int make_access(struct sm_access *access)
 
 /* Whether an access would move nothing and change no head. Without a stream such an access is made when the address is
  * asked for, because each export makes it anyway. An access to the device would wait for the work of a consumer's
- * stream, though the next consumer names its own. An access that may be refused is made at once, and one that writes the
- * host copy, as contents then leave their file. */
+ * stream, though the next consumer names its own. An access that may be refused is made at once, and one that writes
+ * the host copy, as contents then leave their file. */
 static bool is_accessed(const struct sm_memory *memory, synced_mem_side side, synced_mem_mode mode)
 {
     const synced_mem_head_kind head = synced_mem_head(memory->handle);
@@ -190,8 +190,8 @@ int sm_access_buffer(struct sm_access *access, Py_buffer *view, int flags)
     return 0;
 }
 
-/* The Access has a reference to the object, so the deleter drops another one than the last. Then it takes but the lock of
- * the exports, which no thread keeps while it waits for anything. So the interpreter's lock is kept. */
+/* The Access has a reference to the object, so the deleter drops another one than the last. Then it takes no other lock
+ * than that of the exports, which no thread keeps while it waits for anything. So the interpreter's lock is kept. */
 static void release_buffer(struct sm_access *access, Py_buffer *view)
 {
     struct DLManagedTensorVersioned *const tensor = view->internal;

@@ -47,8 +47,8 @@ static struct sm_exports *exports_of(const struct sm_list *list, size_t i)
     return ((struct sm_memory *)PyTuple_GetItem(list->objects, (Py_ssize_t)i))->exports;
 }
 
-/* Adds to the numbers of the objects' holds that the package has begun. A number is negative after the ends of holds that
- * another extension has begun. */
+/* Adds to the numbers of the objects' holds that the package has begun. A number is negative after the ends of holds
+ * that another extension has begun. */
 static void count_holds(const struct sm_list *list, synced_mem_side side, long change)
 {
     for (size_t i = 0; i < list->count; i++)

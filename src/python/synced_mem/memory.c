@@ -508,7 +508,7 @@ PyDoc_STRVAR(
 PyDoc_STRVAR(
     cpu_doc,
     "cpu(mode=\"read\")\n--\n\n"
-    "Accesses the host copy, and returns an Access. If the contents have to be moved, it waits until they have arrived; "
+    "Accesses the host copy, and returns an Access. If contents have to be moved, it waits until they have arrived; "
     "else an\naccess to read is made by the first use of the Access.\n\n"
     "mode: \"read\"; \"mutable\", to read and write; \"overwrite\", to write every element before reading any. "
     "The last two\nmake the device copy stale. Raises an Error.");

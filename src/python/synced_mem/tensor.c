@@ -110,8 +110,8 @@ synced_mem_status sm_tensor_make(struct DLManagedTensorVersioned **out, const st
     return SYNCED_MEM_OK;
 }
 
-/* A buffer needs no deleter of the extension's: the Access, which it keeps, has the count. Nobody sees the tensor, so it
- * is one of bytes. */
+/* A buffer needs no deleter of the extension's: the Access, which it keeps, has the count. Nobody sees the tensor, so
+ * it is one of bytes. */
 synced_mem_status sm_buffer_make(struct DLManagedTensorVersioned **out, const struct sm_tensor_options *options)
 {
     const int64_t bytes = (int64_t)options->layout->bytes;
