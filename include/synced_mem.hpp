@@ -1,7 +1,7 @@
 /**
  * @file
  * The library for C++17 and later, by inline functions on those for C: owners, accesses with a type, guards, and
- * page-locked memory for containers. Details: docs/guide/cpp.md.
+ * page-locked memory for containers. It includes the other headers for C++. Details: docs/guide/cpp.md.
  *
  * A member with the name of a C function makes that call, and synced_mem.h has its effect, blocking, ownership, threads
  * and errors. A function that is not here takes the handle of get(), and check() takes its result.
@@ -43,10 +43,12 @@
 /** 1: failures are exceptions; 0: they are statuses. @since 0.2 */
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define SYNCED_MEM_EXCEPTIONS 1
+#define SYNCED_MEM_FAILURES exceptions /* the inner namespace, of a name for each kind */
 #include <memory_resource>
 #include <stdexcept>
 #else
 #define SYNCED_MEM_EXCEPTIONS 0
+#define SYNCED_MEM_FAILURES statuses
 #endif
 
 #if defined(__GNUC__) && !defined(_WIN32)
@@ -63,13 +65,8 @@
 namespace synced
 {
 
-#if SYNCED_MEM_EXCEPTIONS
-inline namespace exceptions
+inline namespace SYNCED_MEM_FAILURES
 {
-#else
-inline namespace statuses
-{
-#endif
 
 /* ---- Failures ---- */
 
@@ -120,6 +117,8 @@ namespace detail
 }
 #else
 inline void fail() noexcept {}
+
+inline void fail(synced_mem_status) noexcept {}
 #endif
 
 } // namespace detail
@@ -312,6 +311,8 @@ struct options : synced_mem_options {
     options() noexcept { synced_mem_options_init(this); }
 };
 
+class file; /* synced_mem/files.hpp */
+
 /** The owner of one reference to an object, which its end gives up. It moves and does not copy. @since 0.2 */
 class memory
 {
@@ -465,12 +466,21 @@ class memory
     /** Borrows or adopts memory. */
     outcome use_memory(const synced_mem_memory &with) { return check(synced_mem_use_memory(mem_, &with)); }
 
+    /* ---- Files ---- */
+
+    /** Makes the bytes of the file from the offset on the contents. */
+    outcome use_file(const file &in, std::uint64_t offset);
+    /** Writes the contents to the file, from the offset on; file::wait() says whether that has succeeded. */
+    outcome async_write_file(const file &to, std::uint64_t offset, synced_mem_stream stream = no_stream());
+
     /* ---- Facts ---- */
 
     /** Returns the size of the contents in bytes. */
     std::size_t size() const noexcept { return synced_mem_size(mem_); }
     /** Returns the head. */
     synced_mem_head_kind head() const noexcept { return synced_mem_head(mem_); }
+    /** Returns whether all bytes are in a file. */
+    bool in_file() const noexcept { return synced_mem_in_file(mem_) != 0; }
     /** Returns the device, SYNCED_MEM_DEVICE_CURRENT if there is none yet. */
     int device() const noexcept { return synced_mem_device(mem_); }
     /** Returns the name, good as long as the object. */
@@ -546,63 +556,7 @@ inline void swap(memory &one, memory &other) noexcept
     one.swap(other);
 }
 
-/* ---- Guards ---- */
-
-/** The guard of a turn of the process, with a reference to the object. @since 0.2 */
-class turn
-{
-  public:
-    /** Makes an empty guard. */
-    turn() noexcept = default;
-
-    /** Begins a turn by synced_mem_begin_turn(). After a failure the guard has no turn.
-     * @param timeout_ms  0 tries once, a negative one waits for ever; an end by timeout is ERR_TIMEOUT */
-    turn(const memory &mem, synced_mem_side side, synced_mem_turn kind, int timeout_ms) : mem_(mem.retain())
-    {
-        if (mem_ && synced_mem_begin_turn(mem_.get(), side, kind, timeout_ms) != SYNCED_MEM_OK) {
-            mem_ = memory();
-            detail::fail();
-        }
-    }
-
-    /** Guards the turn that the process has already, as that in which it made the object. */
-    [[nodiscard]] static turn adopt(const memory &mem)
-    {
-        turn result;
-        result.mem_ = mem.retain();
-        return result;
-    }
-
-    /** Takes the other guard's turn. */
-    turn(turn &&) noexcept = default;
-    /** Ends the guard's own turn, if any, and takes the other's. */
-    turn &operator=(turn &&other) noexcept
-    {
-        turn(std::move(other)).mem_.swap(mem_);
-        return *this;
-    }
-    /** Ends the turn. If that fails, the turn goes on, and nobody hears of it: release() reports it. */
-    ~turn()
-    {
-        if (mem_)
-            (void)synced_mem_end_turn(mem_.get());
-    }
-
-    /** Ends the turn now; after a failure the turn goes on, and is the guard's. Does nothing to an empty guard. */
-    outcome release()
-    {
-        const synced_mem_status status = mem_ ? synced_mem_end_turn(mem_.get()) : SYNCED_MEM_OK;
-        if (status == SYNCED_MEM_OK)
-            mem_ = memory();
-        return check(status);
-    }
-
-    /** Returns whether there is a turn. */
-    explicit operator bool() const noexcept { return static_cast<bool>(mem_); }
-
-  private:
-    memory mem_;
-};
+/* ---- Scopes ---- */
 
 /** A scope of the thread, which ends with its block. @since 0.2 */
 class scope
@@ -660,11 +614,15 @@ class pinned_resource final : public std::pmr::memory_resource
 };
 #endif
 
-} // namespace exceptions or statuses
+} // namespace SYNCED_MEM_FAILURES
 
 } // namespace synced
 
 #undef SYNCED_MEM_VISIBLE
 #undef SYNCED_MEM_COLD
+
+#include "synced_mem/budget.hpp"    // holds
+#include "synced_mem/files.hpp"     // files
+#include "synced_mem/processes.hpp" // turns, slots
 
 #endif

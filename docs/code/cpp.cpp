@@ -136,6 +136,36 @@ static void fill_a_container()
     CHECK(mem.cpu_data<float>()[999] == 999);
 }
 
+static void launch_layer(const float *)
+{
+} // kernels
+
+static void run_layers(const std::vector<synced::memory> &layers)
+{
+    // [holds]
+    synced::hold now(layers[0], SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ);
+    for (std::size_t i = 0; i < layers.size(); i++) {
+        synced::hold next;
+        if (i + 1 < layers.size())
+            next = synced::hold(layers[i + 1], SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ); // a prefetch
+        launch_layer(layers[i].gpu_data_on<float>(nullptr));
+        now = std::move(next); // ends the hold of layers[i]
+    }
+    // [end]
+}
+
+static void hold_layers()
+{
+    synced::options options;
+    options.evictable = 1;
+    std::vector<synced::memory> layers;
+    for (int i = 0; i < 4; i++) {
+        layers.emplace_back(1000 * sizeof(float), options);
+        layers.back().overwrite_cpu_data<float>()[0] = 1;
+    }
+    run_layers(layers);
+}
+
 int main()
 {
     use_tensor();
@@ -143,6 +173,8 @@ int main()
     fail();
     exchange();
     fill_a_container();
+    if (synced_mem_device_count() > 0)
+        hold_layers();
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
     return 0;
 }

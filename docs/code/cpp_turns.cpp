@@ -1,4 +1,4 @@
-// Turns of a shareable object as guards.
+// Turns and slots of a shareable object as guards.
 #include "check.h"
 
 #include <synced_mem.hpp>
@@ -15,6 +15,25 @@ static float sum(synced::memory &batch)
     return result;
 }
 
+static float read_next(synced::memory &batch, const synced::slot &reader)
+{
+    const synced::turn turn = synced::turn::begin_slot(batch, SYNCED_MEM_SIDE_CPU, reader.number(), 1000);
+    return batch.cpu_data<float>()[0];
+}
+
+static void use_a_slot(synced::memory &batch)
+{
+    // [slot]
+    synced::slot reader(batch); // begins with the next version
+    {
+        const synced::turn turn = synced::turn::begin_consumed(batch, SYNCED_MEM_SIDE_CPU, 1000); // every slot
+        batch.mutable_cpu_data<float>()[0] = 4;
+    }
+    CHECK(read_next(batch, reader) == 4); // a turn by synced::turn::begin_slot(), which consumes the version
+    reader.release();                     // writers wait for it no more
+    // [end]
+}
+
 int main()
 {
     // [maker]
@@ -26,6 +45,7 @@ int main()
     batch.mutable_cpu_data<float>()[99] = 3;
     writing.release();
     CHECK(sum(batch) == 3);
+    use_a_slot(batch);
     batch.release();
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
     return 0;

@@ -118,6 +118,20 @@ def turns():
     # [end]
 
 
+def holds():
+    # [holds]
+    layers = [synced_mem.Memory((64, 64), "float32", device=0, evictable=True) for _ in range(4)]
+    for layer in layers:
+        numpy.asarray(layer.cpu("overwrite"))[:] = 1
+    if have_gpu:
+        synced_mem.gpu_set_budget(0, 2 * layers[0].nbytes)  # room for two of them
+        for i, layer in enumerate(layers):
+            with synced_mem.hold(layers[i:i + 2], "gpu", "read"):  # the next one too: a prefetch
+                assert layer.gpu().ptr  # kernels are queued here
+        synced_mem.gpu_set_budget(0, None)
+    # [end]
+
+
 def errors():
     # [errors]
     mem = synced_mem.Memory(4, name="batch")
@@ -137,5 +151,6 @@ parts()
 back()
 files()
 turns()
+holds()
 errors()
 synced_mem.shutdown()

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "object/copy_side.h"
 #include "object/copying.h"
+#include "object/evict.h"
 #include "object/view.h"
 
 static synced_mem_status check_pairs(synced_mem *const *to, synced_mem *const *from, size_t count)
@@ -130,7 +131,16 @@ synced_mem_status synced_mem_copy(synced_mem *to, size_t to_offset, synced_mem *
     return SM_REPORT(status, status != SYNCED_MEM_OK ? failed : NULL);
 }
 
+/* A host copy without contents needs no scratch file to go. */
+static synced_mem_status clear_and_refresh(synced_mem *mem)
+{
+    SM_TRY(sm_clear(mem));
+    if (mem->extras)
+        sm_evictable_refresh(mem);
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status synced_mem_clear(synced_mem *mem)
 {
-    return SM_DO(mem ? sm_clear(mem) : sm_no_object(), mem);
+    return SM_DO(mem ? clear_and_refresh(mem) : sm_no_object(), mem);
 }

@@ -93,19 +93,21 @@ static synced_mem_status export_memory(struct export *export, const synced_mem_d
 
 /* ---- Tensors ---- */
 
-static struct sm_dl_tensor describe_tensor(struct export *export, const synced_mem_dlpack_options *options, void *data)
+static void describe_tensor(struct export *export, const synced_mem_dlpack_options *options, void *data,
+                            struct sm_dl_tensor *tensor)
 {
     const size_t ndim = (size_t)options->ndim;
     if (ndim > 0)
         memcpy(export->numbers, options->shape, ndim * sizeof *options->shape);
     sm_dl_fill_strides(options->ndim, export->numbers, export->numbers + ndim);
     const bool on_host = options->side == SYNCED_MEM_SIDE_CPU;
-    return (struct sm_dl_tensor){.data = data,
-                                 .device = {.type = (int32_t)options->side, .id = on_host ? 0 : sm_device(export->mem)},
-                                 .ndim = options->ndim,
-                                 .type = get_type(options),
-                                 .shape = export->numbers,
-                                 .strides = export->numbers + ndim};
+    *tensor =
+        (struct sm_dl_tensor){.data = data,
+                              .device = {.type = (int32_t)options->side, .id = on_host ? 0 : sm_device(export->mem)},
+                              .ndim = options->ndim,
+                              .type = get_type(options),
+                              .shape = export->numbers,
+                              .strides = export->numbers + ndim};
 }
 
 /* The object stays alive if its release fails. */
@@ -141,23 +143,23 @@ static synced_mem_status retain_and_export(struct export *export, synced_mem *me
     return status;
 }
 
-/* Makes the export, with all of the tensor but what the two structs have in different places. */
+/* Makes the export, without the tensor, whose data it stores. */
 static synced_mem_status make_export(struct export **out, synced_mem *mem, const synced_mem_dlpack_options *options,
-                                     struct sm_dl_tensor *tensor)
+                                     void **data)
 {
     uint64_t bytes;
-    void *data;
     SM_TRY(check_export(mem, options, &bytes));
     /* Every member is set below. calloc() would cost more, as in glibc it takes nothing from the thread's cache. */
     struct export *const export = malloc(sizeof *export + 2 * (size_t)options->ndim * sizeof *export->numbers);
     if (!export)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a tensor");
-    const synced_mem_status status = retain_and_export(export, mem, options, bytes, &data);
+    const synced_mem_status status = retain_and_export(export, mem, options, bytes, data);
     if (status != SYNCED_MEM_OK) {
         free(export);
         return status;
     }
-    *tensor = describe_tensor(export, options, bytes > 0 ? data : NULL);
+    if (bytes == 0)
+        *data = NULL;
     *out = export;
     return SYNCED_MEM_OK;
 }
@@ -166,18 +168,18 @@ static synced_mem_status make_versioned(struct DLManagedTensorVersioned **out, s
                                         const synced_mem_dlpack_options *options)
 {
     struct export *export;
-    struct sm_dl_tensor tensor;
+    void *data;
     if (!out)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
-    SM_TRY(make_export(&export, mem, options, &tensor));
-    export->versioned =
-        (struct DLManagedTensorVersioned){.version = {.major = SM_DL_MAJOR, .minor = SM_DL_MINOR},
-                                          .context = export,
-                                          .deleter = delete_versioned,
-                                          .flags = options->mode == SYNCED_MEM_READ ? SM_DL_READ_ONLY : 0,
-                                          .tensor = tensor};
-    *out = &export->versioned;
+    SM_TRY(make_export(&export, mem, options, &data));
+    struct DLManagedTensorVersioned *const tensor = &export->versioned;
+    tensor->version = (struct sm_dl_version){.major = SM_DL_MAJOR, .minor = SM_DL_MINOR};
+    tensor->context = export;
+    tensor->deleter = delete_versioned;
+    tensor->flags = options->mode == SYNCED_MEM_READ ? SM_DL_READ_ONLY : 0;
+    describe_tensor(export, options, data, &tensor->tensor);
+    *out = tensor;
     return SYNCED_MEM_OK;
 }
 
@@ -185,7 +187,7 @@ static synced_mem_status make_legacy(struct DLManagedTensor **out, synced_mem *m
                                      const synced_mem_dlpack_options *options)
 {
     struct export *export;
-    struct sm_dl_tensor tensor;
+    void *data;
     if (!out)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
@@ -193,9 +195,12 @@ static synced_mem_status make_legacy(struct DLManagedTensor **out, synced_mem *m
     if (options->mode == SYNCED_MEM_READ)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                        "the legacy struct cannot say that a tensor is read-only: use a mode that may write");
-    SM_TRY(make_export(&export, mem, options, &tensor));
-    export->legacy = (struct DLManagedTensor){.tensor = tensor, .context = export, .deleter = delete_legacy};
-    *out = &export->legacy;
+    SM_TRY(make_export(&export, mem, options, &data));
+    struct DLManagedTensor *const tensor = &export->legacy;
+    tensor->context = export;
+    tensor->deleter = delete_legacy;
+    describe_tensor(export, options, data, &tensor->tensor);
+    *out = tensor;
     return SYNCED_MEM_OK;
 }
 

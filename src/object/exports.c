@@ -20,17 +20,24 @@ static struct sm_export **get_export_bucket(const struct synced_mem *owner)
     return &exports.buckets[sm_hash((uintptr_t)owner) >> 58];
 }
 
+/* With the lock held, so that no other thread changes it meanwhile. */
+static void change_count(size_t change)
+{
+    const size_t count = atomic_load_explicit(&exports.count, memory_order_relaxed);
+    atomic_store_explicit(&exports.count, count + change, memory_order_relaxed);
+}
+
 static void add_export(struct sm_export *export)
 {
     struct sm_export **const bucket = get_export_bucket(export->owner);
-    sm_lock(&exports.lock);
+    sm_lock_briefly(&exports.lock);
     export->next = *bucket;
     export->link = bucket;
     if (*bucket)
         (*bucket)->link = &export->next;
     *bucket = export;
-    atomic_fetch_add_explicit(&exports.count, 1, memory_order_relaxed);
-    sm_unlock(&exports.lock);
+    change_count(1);
+    sm_unlock_brief(&exports.lock);
 }
 
 synced_mem_status sm_export_check(const struct synced_mem *mem, uint64_t bytes)
@@ -61,23 +68,23 @@ synced_mem_status sm_export_begin(struct sm_export *export, struct synced_mem *m
 
 void sm_export_end(struct sm_export *export)
 {
-    sm_lock(&exports.lock);
+    sm_lock_briefly(&exports.lock);
     *export->link = export->next;
     if (export->next)
         export->next->link = export->link;
-    atomic_fetch_sub_explicit(&exports.count, 1, memory_order_relaxed);
-    sm_unlock(&exports.lock);
+    change_count((size_t)-1);
+    sm_unlock_brief(&exports.lock);
 }
 
 bool sm_is_exported(const struct synced_mem *owner, enum sm_side side)
 {
     if (atomic_load_explicit(&exports.count, memory_order_relaxed) == 0)
         return false;
-    sm_lock(&exports.lock);
+    sm_lock_briefly(&exports.lock);
     const struct sm_export *each = *get_export_bucket(owner);
     while (each && !(each->owner == owner && each->side == side))
         each = each->next;
-    sm_unlock(&exports.lock);
+    sm_unlock_brief(&exports.lock);
     return each != NULL;
 }
 

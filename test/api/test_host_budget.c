@@ -136,6 +136,23 @@ START_TEST(without_a_scratch_file_they_stay)
 }
 END_TEST
 
+/* Nor do contents that nobody needs any more. */
+START_TEST(cleared_contents_need_no_scratch_file)
+{
+    make_many(mems, MANY, 0);
+    OK(synced_mem_cpu_set_budget(MANY * HOLD_BYTES, NULL, NULL));
+    synced_mem *const other = make_evictable("other", HOLD_BYTES);
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, hold_host(other, SYNCED_MEM_OVERWRITE));
+    OK(synced_mem_clear(mems[3]));
+    OK(hold_host(other, SYNCED_MEM_OVERWRITE));
+    OK(unhold_host(other));
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert(host_has(mems[i], i) == (i != 3));
+    RELEASE_EACH(other);
+    end_many(NULL);
+}
+END_TEST
+
 /* Any object's access to the host makes room. */
 START_TEST(an_object_that_is_not_evictable_makes_others_go)
 {
@@ -406,7 +423,8 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "host budget");
     tcase_set_timeout(tests, 120);
     add_gpu_tests(tests, copies_that_the_device_has_go_first, a_device_reads_the_scratch_file,
-                  evictions_of_the_device_evict_host_copies, without_a_scratch_file_they_stay, pointers_need_a_hold,
+                  evictions_of_the_device_evict_host_copies, without_a_scratch_file_they_stay,
+                  cleared_contents_need_no_scratch_file, pointers_need_a_hold,
                   a_set_larger_than_the_budget_evicts_nothing, pulls_and_copies_do_not_evict_their_own,
                   the_scratch_file_is_used_again, what_can_be_no_scratch_file, many_objects);
     add_gpu_tests(tests, an_object_that_is_not_evictable_makes_others_go, another_scratch_file,

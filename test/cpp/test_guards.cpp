@@ -1,4 +1,4 @@
-// Guards of synced_mem.hpp: tensors, turns, scopes. Page-locked memory for containers.
+// Guards of synced_mem.hpp: tensors, scopes. Page-locked memory for containers.
 #include "kit.hpp"
 
 #include "../../docs/code/dlpack/dlpack.h"
@@ -9,11 +9,6 @@
 #include <utility>
 #include <vector>
 
-#ifdef __linux__
-#include <sys/socket.h>
-#include <unistd.h>
-#endif
-
 // DLPack's struct before version 1.
 struct DLManagedTensor {
     DLTensor dl_tensor;
@@ -22,14 +17,12 @@ struct DLManagedTensor {
 };
 
 using synced::memory;
-using synced::turn;
 
 namespace
 {
 
 constexpr std::size_t SIZE = 24 * sizeof(float);
 
-static_assert(!std::is_copy_constructible_v<turn> && std::is_nothrow_move_assignable_v<turn>);
 static_assert(!std::is_copy_constructible_v<synced::tensor> && std::is_nothrow_move_assignable_v<synced::tensor>);
 static_assert(!std::is_copy_constructible_v<synced::scope>);
 
@@ -197,137 +190,6 @@ void tensor_on_the_device()
     mem = memory();
 }
 
-// ---- Turns ----
-
-#ifdef __linux__
-memory make_shareable()
-{
-    synced::options options;
-    options.shareable = SYNCED_MEM_SHAREABLE_SAME_USER;
-    return memory(SIZE, options);
-}
-
-bool is_in_turn(memory &mem)
-{
-    return synced_mem_cpu_data(mem.get()) != nullptr;
-}
-
-void turn_ends()
-{
-    memory mem = make_shareable();
-    {
-        const turn making = turn::adopt(mem);
-        mem.mutable_cpu_data<char>()[0] = 5;
-    }
-    CHECK(!is_in_turn(mem));
-    {
-        const turn reading(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, 0);
-        CHECK(reading && mem.cpu_data<char>()[0] == 5);
-        throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { mem.mutable_cpu_data(); });
-        // The process has its turn already, and the failed guard holds nothing.
-        throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { turn again(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, 0); });
-        CHECK(is_in_turn(mem));
-    }
-    CHECK(!is_in_turn(mem));
-    throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { turn::adopt(mem).release(); });
-}
-
-void turn_ends_with_an_exception()
-{
-    memory mem = make_shareable();
-    turn::adopt(mem).release();
-    try {
-        const turn writing(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0);
-        throw 1;
-    } catch (int) {
-        CHECK(!is_in_turn(mem));
-    }
-    turn next(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0);
-    next.release();
-    CHECK(!next && !is_in_turn(mem));
-    next.release();
-}
-
-// A tensor keeps the turn. release() reports it, and a destructor can't.
-void turn_goes_on_after_a_failure()
-{
-    memory mem = make_shareable();
-    turn writing = turn::adopt(mem);
-    synced::tensor tensor = mem.to_dlpack<float>(SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE, {1});
-    throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { writing.release(); });
-    CHECK(writing && is_in_turn(mem));
-    {
-        const turn lost = std::move(writing);
-    }
-    CHECK(is_in_turn(mem)); // nobody has heard of it
-    writing = turn::adopt(mem);
-    tensor = synced::tensor();
-    writing.release();
-    CHECK(!is_in_turn(mem));
-}
-
-void turn_moves()
-{
-    memory one = make_shareable();
-    memory two = make_shareable();
-    turn first = turn::adopt(one);
-    turn second(std::move(first));
-    CHECK(!first && second && is_in_turn(one));
-    turn &same = second;
-    second = std::move(same);
-    CHECK(second && is_in_turn(one));
-    second = turn::adopt(two); // ends the turn of one
-    CHECK(!is_in_turn(one) && is_in_turn(two));
-    second = turn();
-    CHECK(!is_in_turn(two));
-}
-
-// The guard has a reference of its own.
-void turn_outlives_the_owner()
-{
-    memory mem = make_shareable();
-    turn writing = turn::adopt(mem);
-    mem = memory();
-    CHECK(objects() == 1);
-    writing.release();
-    CHECK(objects() == 0);
-    CHECK(turn::adopt(make_shareable()));
-}
-
-void turn_is_refused()
-{
-    memory mem(SIZE); // not shareable
-    throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { turn never(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, 0); });
-    mem.resize(1);
-    mem = make_shareable();
-    turn::adopt(mem).release();
-    refuses([&] { turn never(mem, SYNCED_MEM_SIDE_CPU, static_cast<synced_mem_turn>(9), 0); });
-    throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { mem.share(-1, 0); });
-    CHECK(!is_in_turn(mem));
-    const turn writing(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0);
-    refuses([&] { mem.share(-1, 0); });
-}
-
-// Another object of the same bytes, as another process would have it.
-void turn_waits_for_another()
-{
-    int ends[2];
-    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
-    memory mine = make_shareable();
-    turn writing = turn::adopt(mine);
-    throws(SYNCED_MEM_ERR_TIMEOUT, [&] { (void)memory::receive(ends[1], 0); });
-    mine.share(ends[0], 0);
-    memory theirs = memory::receive(ends[1], 1000);
-    mine.mutable_cpu_data<char>()[0] = 6;
-    throws(SYNCED_MEM_ERR_TIMEOUT, [&] { turn late(theirs, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, 1); });
-    writing.release();
-    writing = turn(theirs, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_READ, 0);
-    CHECK(theirs.cpu_data<char>()[0] == 6);
-    throws(SYNCED_MEM_ERR_TIMEOUT, [&] { turn late(mine, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 1); });
-    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
-}
-#endif
-
 // ---- Page-locked memory ----
 
 void pinned_serves_containers()
@@ -385,15 +247,6 @@ const Test tests[] = {
     {"tensor_is_refused", tensor_is_refused, false},
     {"tensor_of_another_library", tensor_of_another_library, false},
     {"tensor_on_the_device", tensor_on_the_device, true},
-#ifdef __linux__
-    {"turn_ends", turn_ends, false},
-    {"turn_ends_with_an_exception", turn_ends_with_an_exception, false},
-    {"turn_goes_on_after_a_failure", turn_goes_on_after_a_failure, false},
-    {"turn_moves", turn_moves, false},
-    {"turn_outlives_the_owner", turn_outlives_the_owner, false},
-    {"turn_is_refused", turn_is_refused, false},
-    {"turn_waits_for_another", turn_waits_for_another, false},
-#endif
     {"pinned_serves_containers", pinned_serves_containers, false},
     {"pinned_is_aligned", pinned_is_aligned, false},
     {"pinned_refuses", pinned_refuses, false},

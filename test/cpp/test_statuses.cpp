@@ -61,6 +61,30 @@ void guards_are_empty()
     CHECK(!of_nothing && synced_mem_last_error() == SYNCED_MEM_ERR_INVALID_ARGUMENT);
 }
 
+void holds_return_statuses()
+{
+    synced::options options;
+    options.evictable = 1;
+    memory mem(SIZE, options);
+    const synced::hold never({mem.get(), mem.get()}, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ);
+    CHECK(!never && synced_mem_last_error() == SYNCED_MEM_ERR_INVALID_ARGUMENT);
+    synced::hold now(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_OVERWRITE);
+    CHECK(now && mem.resize(1) == SYNCED_MEM_ERR_INVALID_STATE);
+    synced_mem *const handle = mem.get();
+    CHECK(synced_mem_unhold(&handle, 1, SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
+    CHECK(now.release() == SYNCED_MEM_ERR_INVALID_STATE && now);
+    CHECK(synced_mem_hold(&handle, 1, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, nullptr) == SYNCED_MEM_OK);
+    CHECK(now.release() == SYNCED_MEM_OK && !now && now.release() == SYNCED_MEM_OK && mem.resize(1) == SYNCED_MEM_OK);
+}
+
+void files_return_statuses()
+{
+    const synced::file never(-1);
+    memory mem(SIZE);
+    CHECK(!never && synced_mem_last_error() == SYNCED_MEM_ERR_INVALID_ARGUMENT && !never.retain());
+    CHECK(never.wait() == SYNCED_MEM_ERR_INVALID_ARGUMENT && mem.use_file(never, 0) == SYNCED_MEM_ERR_INVALID_ARGUMENT);
+}
+
 #ifdef __linux__
 void turns_return_statuses()
 {
@@ -73,14 +97,33 @@ void turns_return_statuses()
     tensor = synced::tensor();
     CHECK(turn.release() == SYNCED_MEM_OK && !turn && turn.release() == SYNCED_MEM_OK);
 }
+
+void slots_return_statuses()
+{
+    synced::options options;
+    options.shareable = SYNCED_MEM_SHAREABLE_SAME_USER;
+    memory mem(SIZE, options);
+    synced::slot slot(mem, 3);
+    CHECK(slot && !synced::slot(mem, 3) && synced_mem_last_error() == SYNCED_MEM_ERR_INVALID_STATE);
+    CHECK(synced::turn::adopt(mem).release() == SYNCED_MEM_OK);
+    CHECK(!synced::turn::begin_consumed(mem, SYNCED_MEM_SIDE_CPU, 0));
+    CHECK(synced_mem_last_error() == SYNCED_MEM_ERR_TIMEOUT);
+    CHECK(synced::turn::begin_slot(mem, SYNCED_MEM_SIDE_CPU, slot.number(), 0));
+    CHECK(slot.release() == SYNCED_MEM_OK && !slot && slot.release() == SYNCED_MEM_OK);
+    CHECK(!synced::turn::begin_slot(mem, SYNCED_MEM_SIDE_CPU, 3, 0));
+    CHECK(synced::slot::adopt(mem, 3).release() == SYNCED_MEM_ERR_INVALID_STATE);
+}
 #endif
 
 const Test tests[] = {
     {"calls_return_statuses", calls_return_statuses, false},
     {"makers_give_empty_owners", makers_give_empty_owners, false},
     {"guards_are_empty", guards_are_empty, false},
+    {"holds_return_statuses", holds_return_statuses, false},
+    {"files_return_statuses", files_return_statuses, false},
 #ifdef __linux__
     {"turns_return_statuses", turns_return_statuses, false},
+    {"slots_return_statuses", slots_return_statuses, false},
 #endif
 };
 

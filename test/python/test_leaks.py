@@ -43,6 +43,7 @@ def calls(mem):
     """Calls by name."""
     access = mem.cpu("mutable")
     other, stream = Memory((4, 8), "int32"), Wrong(5)
+    evictable = Memory(4, "int32", evictable=True)
     stream.cuda_stream = 1
     yield from {
         "create": lambda: Memory((4, 8), "int32", name="name", alignment=64),
@@ -86,6 +87,12 @@ def calls(mem):
         "exchange back": lambda: consumer.import_tensor(mem, consumer.export_tensor(mem)[0]),
         "allocation": lambda: consumer.import_tensor(mem, consumer.allocate(mem, CPU, 0, 3)[0]),
         "turn": lambda: mem.turn("cpu", "read", 1),
+        "hold": lambda: synced_mem.hold([evictable], "cpu").__enter__().__exit__(None, None, None),
+        "wrong hold": lambda: synced_mem.begin_hold([evictable, mem], "cpu"),
+        "wrong list of a hold": lambda: synced_mem.hold([evictable, 5], "cpu"),
+        "hold on a wrong stream": lambda: synced_mem.hold(evictable, stream=object()),
+        "wrong end of a hold": lambda: synced_mem.end_hold(evictable, "cpu"),
+        "budgets": lambda: (synced_mem.cpu_set_budget(None), synced_mem.cpu_set_budget("1")),
         "wrong turn": lambda: mem.turn("cpu", "read", 1).__enter__(),
     }.items()
 

@@ -191,6 +191,41 @@ class Parts(Case):
         self.assertRaises(ValueError, mem.part, -1, (1,), "uint8")
 
 
+class Accesses(Case):
+    """An access to read that moves nothing is made by the first use."""
+
+    def test_the_address_is_that_of_the_first_use(self):
+        mem = Memory(4, "uint8")
+        memoryview(mem)[:] = b"abcd"
+        access, other = mem.cpu(), mem.cpu()
+        self.assertEqual(access.ptr, other.ptr)
+        access = mem.cpu()
+        mem.resize(1 << 20)
+        self.assertEqual(ctypes.string_at(access.ptr, 5), b"abcd\0")
+        self.assertEqual(access.ptr, mem.cpu("mutable").ptr)
+
+    @on_the_device
+    def test_it_waits(self):
+        for use in (lambda access: ctypes.string_at(access.ptr, 1 << 20), bytes):
+            mem = Memory(1 << 20, "uint8")
+            fill(mem.gpu("mutable"), 7)
+            mem.pull()
+            access = mem.cpu()
+            self.assertEqual(use(access), b"\7" * (1 << 20))
+            fill(mem.gpu("mutable"), 8)  # the contents are on the device again
+            self.assertEqual(bytes(access), b"\10" * (1 << 20))
+            del access, mem
+
+    @on_the_device
+    def test_one_that_moves_is_made_at_once(self):
+        mem = Memory(4, "uint8")
+        fill(mem.gpu("mutable"), 7)
+        mem.cpu()
+        self.assertEqual(mem.head, "SYNCED")
+        mem.cpu("mutable")
+        self.assertEqual(mem.head, "AT_CPU")
+
+
 class Calls(Case):
     def test_heads(self):
         mem = Memory(4)

@@ -32,7 +32,7 @@ class Files(Case):
             file.write(struct.pack("<Q", len(text)) + text + data)
 
     def contents(self, mem):
-        return bytes(mem.part(0, mem.nbytes, "uint8").cpu()) if mem.nbytes else b""
+        return bytes(mem.reshape(-1).view("uint8").cpu()) if mem.nbytes else b""
 
 
 class Loading(Files):
@@ -80,7 +80,11 @@ class Loading(Files):
                     "c": tensor("F4", [2, 1], 31, 32)}, data)
         tensors = load_safetensors(self.path, evictable=True)
         self.assertEqual(b"".join(map(self.contents, tensors.values())), data)
-        self.assertFalse(tensors["a"].is_view)
+        self.assertEqual([(mem.is_view, mem.evictable) for mem in tensors.values()], [(False, True)] * 3)
+        if has_gpu:
+            self.assertRaises(synced_mem.InvalidStateError, tensors["a"].gpu)
+            with synced_mem.hold(tensors.values()):
+                self.assertTrue(tensors["a"].gpu().ptr)
         del tensors["a"]
         self.assertEqual(self.contents(tensors["b"]), data[16:31])
 
@@ -237,6 +241,17 @@ class Malformed(Files):
 
 
 class Saving(Files):
+    def test_evictable_tensors(self):
+        """Those of a budget of host copies, too."""
+        tensors = {"a": Memory((2, 3), "float32", evictable=True), "b": Memory(5, "uint8")}
+        memoryview(tensors["a"].view("uint8").cpu("overwrite")).cast("B")[:] = bytes(range(24))
+        self.assertEqual((tensors["a"].reshape(6).evictable, tensors["b"].evictable), (True, False))
+        save_safetensors(tensors, self.path)
+        synced_mem.cpu_set_budget(1 << 40)
+        save_safetensors(tensors, self.path)
+        self.assertEqual(synced_mem.cpu_set_budget(None), 0)
+        self.assertEqual(self.contents(load_safetensors(self.path)["a"]), bytes(range(24)))
+
     def test_round_trip(self):
         choose = random.Random(1)
         tensors, kept = {}, {}

@@ -4,12 +4,13 @@ Files of the format safetensors, as objects whose contents are in the file.
 A file has a number of 8 bytes, a header of so many bytes in JSON, and the tensors' bytes. The header names each
 tensor's type, shape, and place in those bytes. Source: github.com/huggingface/safetensors, "Format".
 """
+import contextlib
 import json
 import math
 import os
 import threading
 
-from synced_mem._core import File, Memory
+from synced_mem._core import File, Memory, hold
 
 NAMES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "U32": "uint32", "I32": "int32",
          "U64": "uint64", "I64": "int64", "F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64",
@@ -154,9 +155,9 @@ def _short(name):
     return name.encode("utf-8", "replace")[-47:].decode("utf-8", "ignore")
 
 
-def _make_object(file, shape, dtype, offset, name):
+def _make_object(file, shape, dtype, offset, name, evictable=False):
     """Returns an object whose contents are in the file."""
-    mem = Memory(shape, dtype, name=_short(name))
+    mem = Memory(shape, dtype, name=_short(name), evictable=evictable)
     mem.use_file(file, offset)
     return mem
 
@@ -172,7 +173,8 @@ def _load_file(path, tensors, evictable):
         if entry.name in tensors:
             raise ValueError(f"{path}: the tensor {entry.name!r} is in another file too")
         if evictable or entry.is_askew():
-            mem = _make_object(file, entry.shape, entry.dtype, begin + entry.begin, entry.name)
+            is_evictable = evictable and entry.begin < entry.end
+            mem = _make_object(file, entry.shape, entry.dtype, begin + entry.begin, entry.name, is_evictable)
         else:
             if whole is None:
                 whole = _make_object(file, entries[-1].end, "uint8", begin, os.path.basename(path))
@@ -207,8 +209,8 @@ def load_safetensors(path, *, evictable=False):
     Only the headers are read. The contents are in the files: an access, push() or pull() reads those of its tensors,
     straight to its side, and raises FileError if the file has become shorter. The Memories of one file are views of one
     object, whose memory on a side is one block. A tensor whose place in the file is not a multiple of its element's
-    size is an object of its own. evictable=True: each tensor is an object of its own, since a view can't leave the
-    device by itself.
+    size is an object of its own. evictable=True: each tensor is an evictable object of its own, which is held while its
+    device copy is used; one without elements is not evictable.
 
     Raises ValueError for a malformed file, OSError if it can't be read, or an Error.
     """
@@ -259,6 +261,13 @@ def _write_all(file, buffer):
         buffer = buffer[file.write(buffer[:1 << 30]):]
 
 
+def _write_contents(file, mem):
+    """Writes the bytes. While host copies have a budget, those of an evictable object need a hold."""
+    with hold(mem, "cpu") if mem.evictable else contextlib.nullcontext():
+        with memoryview(mem.reshape(-1).view("uint8").cpu()) as buffer:
+            _write_all(file, buffer)
+
+
 def save_safetensors(tensors, path, metadata=None):
     """
     Saves Memories by name in a file, with texts by name as its metadata. The file appears, or replaces another, when it
@@ -274,8 +283,7 @@ def save_safetensors(tensors, path, metadata=None):
             _write_all(file, memoryview(begin))
             for name in order:
                 if tensors[name].nbytes > 0:
-                    with memoryview(tensors[name].part(0, tensors[name].nbytes, "uint8").cpu()) as buffer:
-                        _write_all(file, buffer)
+                    _write_contents(file, tensors[name])
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except FileExistsError:  # another's

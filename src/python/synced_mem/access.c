@@ -31,13 +31,17 @@ static int make_access(struct sm_access *access)
     return -1;
 }
 
-/* Whether an access to the device copy would move nothing and change no head. Without a stream such an access is made
- * when the address is asked for: it would wait for the work of a consumer's stream, though the next consumer names its
- * own stream. In a turn an access may be refused, so it is made at once. */
-static bool is_accessed(const struct sm_memory *memory, synced_mem_mode mode)
+/* Whether an access would move nothing and change no head. Without a stream such an access is made when the address is
+ * asked for, because each export makes it anyway. An access to the device would wait for the work of a consumer's
+ * stream, though the next consumer names its own. An access that may be refused is made at once, and one that writes
+ * the host copy, as contents then leave their file. */
+static bool is_accessed(const struct sm_memory *memory, synced_mem_side side, synced_mem_mode mode)
 {
     const synced_mem_head_kind head = synced_mem_head(memory->handle);
-    return (head == SYNCED_MEM_AT_GPU || (head == SYNCED_MEM_SYNCED && mode == SYNCED_MEM_READ)) && !memory->has_turns;
+    if (memory->is_gated || (side == SYNCED_MEM_SIDE_CPU && mode != SYNCED_MEM_READ))
+        return false;
+    return head == (side == SYNCED_MEM_SIDE_CPU ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU) ||
+           (head == SYNCED_MEM_SYNCED && mode == SYNCED_MEM_READ);
 }
 
 PyObject *sm_access_new(struct sm_memory *memory, synced_mem_side side, synced_mem_mode mode, struct sm_stream stream)
@@ -48,7 +52,7 @@ PyObject *sm_access_new(struct sm_memory *memory, synced_mem_side side, synced_m
         return NULL;
     }
     access->stream = stream;
-    if (side == SYNCED_MEM_SIDE_GPU && stream.handle == SYNCED_MEM_NO_STREAM && is_accessed(memory, mode))
+    if (stream.handle == SYNCED_MEM_NO_STREAM && is_accessed(memory, side, mode))
         return (PyObject *)access;
     if (make_access(access) == 0)
         return (PyObject *)access;
@@ -170,8 +174,10 @@ int sm_access_buffer(struct sm_access *access, Py_buffer *view, int flags)
     if (check_request(access, flags) < 0)
         return -1;
     Py_INCREF((PyObject *)access);
+    access->memory->exports->buffers++; /* before the call, so that a call that fails because of it counts it */
     struct DLManagedTensorVersioned *const tensor = make_export(access, sm_buffer_make);
     if (!tensor) {
+        access->memory->exports->buffers--;
         Py_DECREF((PyObject *)access);
         sm_raise_buffer_error();
         return -1;
@@ -184,11 +190,13 @@ int sm_access_buffer(struct sm_access *access, Py_buffer *view, int flags)
     return 0;
 }
 
+/* The Access has a reference to the object, so the deleter drops another one than the last. Then it takes no other lock
+ * than that of the exports, which no thread keeps while it waits for anything. So the interpreter's lock is kept. */
 static void release_buffer(struct sm_access *access, Py_buffer *view)
 {
     struct DLManagedTensorVersioned *const tensor = view->internal;
-    SM_UNLOCKED(tensor->deleter(tensor));
-    atomic_fetch_sub(&access->memory->exports->count[access->side], 1);
+    tensor->deleter(tensor);
+    access->memory->exports->buffers--;
 }
 
 /* ---- __cuda_array_interface__ ---- */

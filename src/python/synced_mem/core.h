@@ -92,8 +92,16 @@ synced_mem_stream sm_stream_current(synced_mem_stream otherwise);
 /* The exports of an object and of all that share its memory. Atomic, as consumers end exports in any thread. */
 struct sm_exports {
     atomic_size_t references;
-    atomic_size_t count[3]; /* by synced_mem_side */
+    atomic_size_t tensors[3]; /* by synced_mem_side */
+    /* Protected by the interpreter's lock: */
+    size_t buffers; /* which are of the host */
+    long holds[3];  /* that the package has begun, by synced_mem_side */
 };
+
+static inline size_t sm_exports_count(struct sm_exports *exports, synced_mem_side side)
+{
+    return atomic_load(&exports->tensors[side]) + (side == SYNCED_MEM_SIDE_CPU ? exports->buffers : 0);
+}
 
 struct sm_exports *sm_exports_new(void); /* NULL: no memory */
 struct sm_exports *sm_exports_retain(struct sm_exports *exports);
@@ -107,7 +115,8 @@ struct sm_memory {
     struct sm_exports *exports;
     synced_mem_side side; /* that the object exports by itself */
     synced_mem_mode mode;
-    bool has_turns; /* the object is shareable, or may be */
+    bool is_evictable; /* as far as the package knows */
+    bool is_gated;     /* accesses may be refused: the object is shareable or evictable, or may be */
 };
 
 struct sm_access {
@@ -130,8 +139,8 @@ PyObject *sm_memory_new(synced_mem *handle, struct sm_layout *layout, struct sm_
                         synced_mem_mode mode);
 /* Makes a Memory of the same object or of a part of it, as the above. */
 PyObject *sm_memory_derive(const struct sm_memory *memory, synced_mem *handle, struct sm_layout *layout);
-/* Returns a Memory whose object may be shareable; NULL is passed on. */
-PyObject *sm_memory_with_turns(PyObject *memory);
+/* Returns a Memory whose object may refuse accesses; NULL is passed on. */
+PyObject *sm_memory_gated(PyObject *memory);
 /* Makes the access, on a stream whose reference it takes over. */
 PyObject *sm_access_new(struct sm_memory *memory, synced_mem_side side, synced_mem_mode mode, struct sm_stream stream);
 /* Makes an Access without an access, for exports. */
@@ -166,7 +175,7 @@ struct sm_tensor_options {
 /* Makes a tensor, which is counted as an export. Without the interpreter's lock, and without an exception. */
 synced_mem_status sm_tensor_make(struct DLManagedTensorVersioned **out, const struct sm_tensor_options *options);
 synced_mem_status sm_tensor_make_legacy(struct DLManagedTensor **out, const struct sm_tensor_options *options);
-/* Makes the tensor behind a buffer, likewise. Its end is that of the library's tensor, and a count less. */
+/* Makes the tensor behind a buffer, which is not counted; without the interpreter's lock, and without an exception. */
 synced_mem_status sm_buffer_make(struct DLManagedTensorVersioned **out, const struct sm_tensor_options *options);
 /* Makes a tensor of a copy, likewise. */
 synced_mem_status sm_tensor_make_copy(struct DLManagedTensorVersioned **out, const struct sm_tensor_options *options);
@@ -215,6 +224,8 @@ PyObject *sm_raise_buffer_error(void);
 /* Raises BufferError if the status says that exports keep the memory, else the exception of the status. side 0: both
  * sides. */
 PyObject *sm_raise_unless_exported(const struct sm_memory *memory, synced_mem_status status, int side);
+/* Makes the exception of a block the context of the current one. */
+void sm_chain_exception(PyObject *of_block);
 /* Returns None, or NULL with an exception. */
 PyObject *sm_none_if_ok(synced_mem_status status);
 
@@ -222,7 +233,8 @@ PyObject *sm_none_if_ok(synced_mem_status status);
 
 int sm_parse_side(PyObject *object, synced_mem_side *side);
 int sm_parse_mode(PyObject *object, synced_mem_mode *mode);
-int sm_parse_timeout(PyObject *object, int *milliseconds); /* seconds, or None for ever */
+int sm_file_parse(PyObject *object, synced_mem_file **file); /* a File, or None: NULL */
+int sm_parse_timeout(PyObject *object, int *milliseconds);   /* seconds, or None for ever */
 const char *sm_side_name(synced_mem_side side);
 const char *sm_mode_name(synced_mem_mode mode);
 
@@ -232,6 +244,7 @@ int sm_memory_init(PyObject *module);
 int sm_access_init(PyObject *module);
 int sm_stream_init(PyObject *module);
 int sm_turn_init(PyObject *module);
+int sm_hold_init(PyObject *module);
 int sm_file_init(PyObject *module);
 int sm_report_init(PyObject *module);
 /* Adds the type of a spec to the module. */

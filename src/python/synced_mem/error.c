@@ -159,13 +159,25 @@ PyObject *sm_raise_buffer_error(void)
     return NULL;
 }
 
+void sm_chain_exception(PyObject *of_block)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (value && value != of_block) {
+        Py_INCREF(of_block);
+        PyException_SetContext(value, of_block); /* takes the reference over */
+    }
+    PyErr_Restore(type, value, traceback);
+}
+
 PyObject *sm_raise_unless_exported(const struct sm_memory *memory, synced_mem_status status, int side)
 {
     size_t count = 0;
     if (side != SYNCED_MEM_SIDE_GPU)
-        count += atomic_load(&memory->exports->count[SYNCED_MEM_SIDE_CPU]);
+        count += sm_exports_count(memory->exports, SYNCED_MEM_SIDE_CPU);
     if (side != SYNCED_MEM_SIDE_CPU)
-        count += atomic_load(&memory->exports->count[SYNCED_MEM_SIDE_GPU]);
+        count += sm_exports_count(memory->exports, SYNCED_MEM_SIDE_GPU);
     if (status == SYNCED_MEM_OK || status != SYNCED_MEM_ERR_INVALID_STATE || count == 0)
         return sm_none_if_ok(status);
     const char *const detail = synced_mem_last_error_message();

@@ -36,6 +36,19 @@ static void free_file(struct file *file)
     Py_DECREF(type);
 }
 
+int sm_file_parse(PyObject *object, synced_mem_file **file)
+{
+    *file = NULL;
+    if (object == Py_None)
+        return 0;
+    if (Py_TYPE(object) != file_type) {
+        PyErr_Format(PyExc_TypeError, "not a File: %R", object);
+        return -1;
+    }
+    *file = ((struct file *)object)->handle;
+    return 0;
+}
+
 static PyObject *wait_for(struct file *file, PyObject *nothing)
 {
     synced_mem_status status;

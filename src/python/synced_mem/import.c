@@ -227,7 +227,7 @@ static PyObject *wrap(PyObject *module, PyObject *arguments)
                                          : sm_raise(status);
     }
     sm_layout_release(layout);
-    return sm_memory_with_turns(memory);
+    return sm_memory_gated(memory);
 }
 
 PyDoc_STRVAR(unwrap_doc,

@@ -36,13 +36,15 @@ PyObject *sm_memory_new(synced_mem *handle, struct sm_layout *layout, struct sm_
 PyObject *sm_memory_derive(const struct sm_memory *memory, synced_mem *handle, struct sm_layout *layout)
 {
     PyObject *const other = sm_memory_new(handle, layout, memory->exports, memory->side, memory->mode);
-    return memory->has_turns ? sm_memory_with_turns(other) : other;
+    if (other)
+        ((struct sm_memory *)other)->is_evictable = memory->is_evictable;
+    return memory->is_gated ? sm_memory_gated(other) : other;
 }
 
-PyObject *sm_memory_with_turns(PyObject *memory)
+PyObject *sm_memory_gated(PyObject *memory)
 {
     if (memory)
-        ((struct sm_memory *)memory)->has_turns = true;
+        ((struct sm_memory *)memory)->is_gated = true;
     return memory;
 }
 
@@ -69,6 +71,7 @@ struct creation {
     PyObject *shape, *dtype, *device, *side, *mode, *shareable;
     const char *name, *placement;
     Py_ssize_t alignment;
+    int evictable;
 };
 
 static int find_name(const char *name, const char *const *names, int count)
@@ -121,6 +124,7 @@ static int parse_options(const struct creation *arguments, synced_mem_options *o
 {
     synced_mem_options_init(options);
     options->name = arguments->name;
+    options->evictable = arguments->evictable != 0;
     options->alignment = arguments->alignment < 0 ? SIZE_MAX : (size_t)arguments->alignment;
     if (parse_device(arguments->device, &options->device) < 0 ||
         parse_placement(arguments->placement, &options->placement) < 0)
@@ -142,8 +146,8 @@ static int parse_export(const struct creation *arguments, synced_mem_side *side,
 
 static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *names)
 {
-    static char *keywords[] = {"shape", "dtype",     "name",      "device",    "side",
-                               "mode",  "alignment", "placement", "shareable", NULL};
+    static char *keywords[] = {"shape",     "dtype",     "name",      "device",    "side", "mode",
+                               "alignment", "placement", "shareable", "evictable", NULL};
     struct creation given = {0};
     synced_mem_options options;
     synced_mem_side side;
@@ -151,9 +155,9 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *names
     synced_mem *handle;
     synced_mem_status status;
     (void)type;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|O$zOOOnzO:Memory", keywords, &given.shape, &given.dtype,
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|O$zOOOnzOp:Memory", keywords, &given.shape, &given.dtype,
                                      &given.name, &given.device, &given.side, &given.mode, &given.alignment,
-                                     &given.placement, &given.shareable))
+                                     &given.placement, &given.shareable, &given.evictable))
         return NULL;
     if (parse_options(&given, &options) < 0 || parse_export(&given, &side, &mode) < 0)
         return NULL;
@@ -166,7 +170,9 @@ static PyObject *create(PyTypeObject *type, PyObject *arguments, PyObject *names
     PyObject *const memory =
         status == SYNCED_MEM_OK ? sm_memory_new(handle, layout, NULL, side, mode) : sm_raise(status);
     sm_layout_release(layout);
-    return options.shareable ? sm_memory_with_turns(memory) : memory;
+    if (memory)
+        ((struct sm_memory *)memory)->is_evictable = options.evictable;
+    return options.shareable || options.evictable ? sm_memory_gated(memory) : memory;
 }
 
 /* ---- Accesses ---- */
@@ -386,8 +392,8 @@ static PyObject *get_mode(struct sm_memory *memory, void *nothing)
 static PyObject *get_exports(struct sm_memory *memory, void *nothing)
 {
     (void)nothing;
-    return PyLong_FromSize_t(atomic_load(&memory->exports->count[SYNCED_MEM_SIDE_CPU]) +
-                             atomic_load(&memory->exports->count[SYNCED_MEM_SIDE_GPU]));
+    return PyLong_FromSize_t(sm_exports_count(memory->exports, SYNCED_MEM_SIDE_CPU) +
+                             sm_exports_count(memory->exports, SYNCED_MEM_SIDE_GPU));
 }
 
 static PyObject *get_name(struct sm_memory *memory, void *nothing)
@@ -412,6 +418,12 @@ static PyObject *get_head(struct sm_memory *memory, void *nothing)
     (void)nothing;
     const synced_mem_head_kind head = synced_mem_head(memory->handle);
     return PyUnicode_FromString((unsigned)head < 5 ? heads[head] : "UNKNOWN");
+}
+
+static PyObject *get_evictable(struct sm_memory *memory, void *nothing)
+{
+    (void)nothing;
+    return PyBool_FromLong(memory->is_evictable);
 }
 
 static PyObject *get_in_file(struct sm_memory *memory, void *nothing)
@@ -480,7 +492,7 @@ static PyObject *describe_memory(struct sm_memory *memory)
 PyDoc_STRVAR(
     memory_doc,
     "Memory(shape, dtype=\"float32\", *, name=None, device=None, side=\"cpu\", mode=\"mutable\", alignment=0,\n"
-    "       placement=\"separate\", shareable=False)\n--\n\n"
+    "       placement=\"separate\", shareable=False, evictable=False)\n--\n\n"
     "One buffer with a copy in host memory and a copy on a GPU. The library tracks which of them is current, and "
     "moves\n"
     "bytes when an access needs them. Nothing is allocated before the first access, whose contents are zeros.\n\n"
@@ -490,12 +502,14 @@ PyDoc_STRVAR(
     "the\n"
     "first use. side, mode: of the access that the object makes if it is itself given to another package.\n"
     "alignment: in bytes, a power of two up to 2 MiB; 0: 64. placement: \"separate\", \"mapped\", \"managed\" or\n"
-    "\"automatic\". shareable: True or \"same user\": processes of the user may receive it; \"any user\": all may.\n\n"
+    "\"automatic\". shareable: True or \"same user\": processes of the user may receive it; \"any user\": all may.\n"
+    "evictable: the device copy may go while nobody holds the object, and gpu() needs a hold.\n\n"
     "Raises ValueError, TypeError, or an Error.");
 PyDoc_STRVAR(
     cpu_doc,
     "cpu(mode=\"read\")\n--\n\n"
-    "Accesses the host copy, and returns an Access. Waits until the contents have arrived.\n\n"
+    "Accesses the host copy, and returns an Access. If contents have to be moved, it waits until they have arrived; "
+    "else an\naccess to read is made by the first use of the Access.\n\n"
     "mode: \"read\"; \"mutable\", to read and write; \"overwrite\", to write every element before reading any. "
     "The last two\nmake the device copy stale. Raises an Error.");
 PyDoc_STRVAR(
@@ -553,6 +567,7 @@ static PyGetSetDef members[] = {
     {"head", (getter)get_head, NULL,
      "Where the contents are: \"UNINITIALIZED\", \"AT_CPU\", \"AT_GPU\", \"SYNCED\" or \"MIXED\".", NULL},
     {"in_file", (getter)get_in_file, NULL, "Whether all contents are in a file, besides those that copies have.", NULL},
+    {"evictable", (getter)get_evictable, NULL, "Whether the object was made as evictable, by this package.", NULL},
     {"version", (getter)sm_memory_version, NULL,
      "The version of a shareable object's contents: how many turns to write have ended.", NULL},
     {"is_view", (getter)get_is_view, NULL, "Whether the object is a part of another.", NULL},

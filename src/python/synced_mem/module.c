@@ -66,7 +66,7 @@ static int fill_module(PyObject *module)
     sm_gil_init();
     int (*const parts[])(PyObject *) = {sm_names_init,  sm_error_init,  sm_tensor_init, sm_stream_init,
                                         sm_memory_init, sm_access_init, sm_calls_init,  sm_turn_init,
-                                        sm_file_init,   sm_import_init, sm_report_init};
+                                        sm_hold_init,   sm_file_init,   sm_import_init, sm_report_init};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (parts[i](module) < 0)
             return -1;

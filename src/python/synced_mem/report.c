@@ -19,15 +19,54 @@ struct number {
 
 static const struct number stats_numbers[] = {
 #define OF(member) NUMBER(synced_mem_stats, member)
-    OF(objects),          OF(h2d_transfers),    OF(h2d_bytes),      OF(d2h_transfers),   OF(d2h_bytes),
-    OF(staged_transfers), OF(host_allocations), OF(pageable_bytes), OF(pinned_bytes),    OF(pageable_fallbacks),
-    OF(gpu_allocations),  OF(gpu_bytes),        OF(retired),        OF(quarantined),     OF(events),
-    OF(event_records),    OF(stream_waits),     OF(host_waits),     OF(oom_reaps),       OF(oom_waits),
-    OF(oom_trims),        OF(oom_callbacks),    OF(oom_failures),   OF(gpu_spare_bytes), OF(managed_bytes),
-    OF(prefetches),       OF(unprotected),      OF(kernel_copies),  OF(file_reads),      OF(file_read_bytes),
-    OF(file_writes),      OF(file_write_bytes), {NULL, 0, 0},
+    OF(objects),
+    OF(h2d_transfers),
+    OF(h2d_bytes),
+    OF(d2h_transfers),
+    OF(d2h_bytes),
+    OF(staged_transfers),
+    OF(host_allocations),
+    OF(pageable_bytes),
+    OF(pinned_bytes),
+    OF(pageable_fallbacks),
+    OF(gpu_allocations),
+    OF(gpu_bytes),
+    OF(retired),
+    OF(quarantined),
+    OF(events),
+    OF(event_records),
+    OF(stream_waits),
+    OF(host_waits),
+    OF(oom_reaps),
+    OF(oom_waits),
+    OF(oom_trims),
+    OF(oom_callbacks),
+    OF(oom_failures),
+    OF(gpu_spare_bytes),
+    OF(managed_bytes),
+    OF(prefetches),
+    OF(unprotected),
+    OF(kernel_copies),
+    OF(file_reads),
+    OF(file_read_bytes),
+    OF(file_writes),
+    OF(file_write_bytes),
+    OF(hold_hits),
+    OF(hold_misses),
+    OF(hold_nanoseconds),
+    OF(clean_evictions),
+    OF(dirty_evictions),
+    OF(evicted_bytes),
+    OF(host_evictions),
+    OF(spills),
+    OF(host_evicted_bytes),
+    {NULL, 0, 0},
 #undef OF
 };
+
+_Static_assert(offsetof(synced_mem_stats, objects) + (sizeof stats_numbers / sizeof *stats_numbers - 1) * 8 ==
+                   sizeof(synced_mem_stats),
+               "stats() returns each of the numbers");
 
 static const struct number host_pool_numbers[] = {
 #define OF(member) NUMBER(synced_mem_host_pool_stats, member)

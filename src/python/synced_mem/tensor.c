@@ -23,7 +23,7 @@ struct tensor {
 
 static void drop_export(struct sm_exports *exports, synced_mem_side side)
 {
-    atomic_fetch_sub(&exports->count[side], 1);
+    atomic_fetch_sub(&exports->tensors[side], 1);
     sm_exports_release(exports);
 }
 
@@ -83,7 +83,7 @@ static struct tensor *begin_tensor(const struct sm_tensor_options *options)
         return NULL;
     tensor->exports = sm_exports_retain(options->exports);
     tensor->side = options->side;
-    atomic_fetch_add(&tensor->exports->count[tensor->side], 1);
+    atomic_fetch_add(&tensor->exports->tensors[tensor->side], 1);
     return tensor;
 }
 
@@ -110,15 +110,21 @@ synced_mem_status sm_tensor_make(struct DLManagedTensorVersioned **out, const st
     return SYNCED_MEM_OK;
 }
 
-/* A buffer needs no deleter of the extension's: the Access, which it keeps, has the count. */
+/* A buffer needs no deleter of the extension's: the Access, which it keeps, has the count. Nobody sees the tensor, so
+ * it is one of bytes. */
 synced_mem_status sm_buffer_make(struct DLManagedTensorVersioned **out, const struct sm_tensor_options *options)
 {
-    const synced_mem_dlpack_options description = describe(options);
-    atomic_fetch_add(&options->exports->count[options->side], 1);
-    const synced_mem_status status = synced_mem_to_dlpack(out, options->handle, &description);
-    if (status != SYNCED_MEM_OK)
-        atomic_fetch_sub(&options->exports->count[options->side], 1);
-    return status;
+    const int64_t bytes = (int64_t)options->layout->bytes;
+    const synced_mem_dlpack_options description = {.struct_size = sizeof description,
+                                                   .side = options->side,
+                                                   .mode = options->mode,
+                                                   .type_code = 1,
+                                                   .type_bits = 8,
+                                                   .type_lanes = 1,
+                                                   .ndim = 1,
+                                                   .shape = &bytes,
+                                                   .stream = options->stream};
+    return synced_mem_to_dlpack(out, options->handle, &description);
 }
 
 synced_mem_status sm_tensor_make_legacy(struct DLManagedTensor **out, const struct sm_tensor_options *options)

@@ -144,19 +144,6 @@ static PyObject *enter_turn(struct turn *turn, PyObject *nothing)
     return (PyObject *)turn->memory;
 }
 
-/* Makes the block's own exception the context of the current one. */
-static void chain_exception(PyObject *own)
-{
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    if (value && value != own) {
-        Py_INCREF(own);
-        PyException_SetContext(value, own); /* takes the reference over */
-    }
-    PyErr_Restore(type, value, traceback);
-}
-
 static PyObject *exit_turn(struct turn *turn, PyObject *arguments)
 {
     PyObject *type, *own, *traceback;
@@ -164,7 +151,7 @@ static PyObject *exit_turn(struct turn *turn, PyObject *arguments)
         return NULL;
     PyObject *const result = sm_memory_end_turn(turn->memory, NULL);
     if (!result && own != Py_None)
-        chain_exception(own);
+        sm_chain_exception(own);
     return result;
 }
 
@@ -248,7 +235,7 @@ static PyObject *wrap_received(synced_mem *handle, const struct sm_dtype *dtype,
         shape && shape != Py_None ? sm_layout_parse(dtype, shape) : sm_layout_new(dtype, 1, &whole);
     PyObject *memory = NULL;
     if (layout && layout->bytes <= size)
-        memory = sm_memory_with_turns(sm_memory_new(handle, layout, NULL, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE));
+        memory = sm_memory_gated(sm_memory_new(handle, layout, NULL, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE));
     else
         sm_release(handle);
     if (layout && layout->bytes > size)
