@@ -651,6 +651,30 @@ START_TEST(a_ring_ends_the_wait)
 }
 END_TEST
 
+/* One ring for the new version, and one when the last slot has consumed it, however many there are: each ring wakes all
+ * that watch. */
+START_TEST(rings_do_not_grow_with_the_readers)
+{
+    open_page();
+    for (unsigned readers = 1; readers <= SM_SLOTS; readers++) {
+        (void)take_slot(-1);
+        sm_participant_store(other, SM_LINE_WATCH, 1);
+        const unsigned before = atomic_load(&made.page->bell);
+        write_once(me);
+        for (unsigned i = 0; i < readers; i++) {
+            ck_assert_int_eq(await(me, newer(0), 0), SYNCED_MEM_OK); /* consumes nothing */
+            sm_turn_read(me, head);
+            sm_turn_end_read(me);
+            ck_assert_uint_eq(atomic_load(&made.page->bell) - before, 1);
+            ck_assert_int_eq(consume(me, i, 0), SYNCED_MEM_OK);
+        }
+        ck_assert_uint_eq(atomic_load(&made.page->bell) - before, 2);
+        sm_participant_store(other, SM_LINE_OUT, 0);
+    }
+    close_page();
+}
+END_TEST
+
 /* ---- Steps ---- */
 
 static int kill_at;
@@ -762,7 +786,7 @@ Suite *suite(void)
               a_slot_begins_with_the_next_version, a_writer_waits_for_each_slot, a_reader_whose_slot_has_changed,
               two_read_for_one_slot, malformed_words_are_refused, words_become_malformed_in_a_wait,
               a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death, a_watcher_dies, a_turn_looks_again,
-              a_turn_that_came_in_vain, a_ring_ends_the_wait, a_process_dies_at_each_step,
-              contents_that_are_there_cost_no_call);
+              a_turn_that_came_in_vain, a_ring_ends_the_wait, rings_do_not_grow_with_the_readers,
+              a_process_dies_at_each_step, contents_that_are_there_cost_no_call);
     return suite;
 }
