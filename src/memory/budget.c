@@ -404,9 +404,7 @@ void sm_reservation_count_use(const struct sm_reservation *reservation, struct s
 
 bool sm_reservation_fit_more(struct sm_reservation *reservation)
 {
-    reservation->victims = NULL;
-    if (!reservation->is_claimed || reservation->needed == 0)
-        return true;
+    assert(reservation->is_claimed && reservation->needed > 0); /* else no victims were chosen */
     const uint64_t excess = count_excess(reservation->device, 0);
     reservation->victims = choose_victims(reservation->device, excess);
     return excess == 0 || reservation->victims;
