@@ -54,8 +54,8 @@ bool sm_device_in_use(void);
  * sm_device_in_use() returns true. ERR_NO_GPU, ERR_INVALID_DEVICE. */
 synced_mem_status sm_device_resolve(int wanted, int *device);
 
-/* Returns, as bits, the devices that calls of this process have found lost since it used one first. */
-uint64_t sm_device_lost(void);
+/* Counts the calls of this process that have found a device lost. */
+unsigned sm_device_losses(void);
 
 /* Makes the device current in a thread of the library, for good. The thread's later calls then need not switch
  * devices. */

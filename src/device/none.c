@@ -24,7 +24,7 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
     return fail_without_gpu();
 }
 
-uint64_t sm_device_lost(void)
+unsigned sm_device_losses(void)
 {
     return 0;
 }

@@ -185,6 +185,7 @@ static synced_mem_status use_turn(struct sm_sharing *sharing, enum sm_side side,
     if (!(head & sm_bit(side)))
         SM_TRY(fill_side(sharing, side, &head));
     sm_turn_read(&sharing->memory->participant, *published | head);
+    sharing->losses = sm_device_losses();
     set_turn(sharing, SM_TURN_READ, head);
     return SYNCED_MEM_OK;
 }
@@ -216,7 +217,6 @@ synced_mem_status sm_begin_turn(struct sm_sharing *sharing, enum sm_side side, s
 {
     SM_TRY(claim_turn(sharing));
     sharing->wish = wish;
-    sharing->lost = sm_device_lost();
     const synced_mem_status status = wait_and_use_turn(sharing, side, deadline);
     if (status != SYNCED_MEM_OK)
         set_turn(sharing, SM_TURN_NONE, 0);
@@ -286,11 +286,11 @@ static synced_mem_status end_contents(struct synced_mem *mem, bool writing, sync
     return SYNCED_MEM_OK;
 }
 
-/* A reader whose device was lost in its turn may have used nothing of the contents. So its slot does not consume
+/* A reader that has found a device lost in its turn may have used nothing of the contents. So its slot does not consume
  * them. */
 static synced_mem_status check_reader(const struct sm_sharing *sharing)
 {
-    if (sharing->wish.kind != SM_WISH_SLOT || sm_device_lost() == sharing->lost)
+    if (sharing->wish.kind != SM_WISH_SLOT || sm_device_losses() == sharing->losses)
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "a device was lost in the turn: release the object, and the slot's next "
                                                "turn reads the contents again");

@@ -26,7 +26,7 @@ struct sm_sharing {
     unsigned calls; /* that have passed the gate and not ended */
     struct sm_events ended;
     struct sm_wish wish; /* of the turn; the thread that changes the turn alone uses it, and the next one */
-    uint64_t lost;       /* the devices that were lost before the turn, as bits */
+    unsigned losses;     /* of devices, before the turn to read; used as the wish is */
     bool received;       /* the object is another process's; constant */
     atomic_uint shares;  /* grows with the object's lock held. While it is not 0, no device memory can be added */
     bool pin_tried;      /* guarded by the object's lock */

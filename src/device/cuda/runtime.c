@@ -12,7 +12,7 @@ enum { ERROR_CONTAINED = 226, ERROR_TENSOR_MEMORY_LEAK = 721 };
 
 atomic_int sm_cuda_known_count;
 static atomic_bool in_use;
-static atomic_ullong lost; /* bit i: device i */
+static atomic_uint losses;
 
 /* ---- Errors and the current device ---- */
 
@@ -62,7 +62,7 @@ synced_mem_status sm_cuda_fail(synced_mem_status out_of_memory, cudaError_t code
     (void)cudaGetLastError();
     const synced_mem_status status = map_error_code(code, out_of_memory);
     if (status == SYNCED_MEM_ERR_DEVICE_LOST)
-        atomic_fetch_or(&lost, (uint64_t)1 << (unsigned)device % SM_MAX_DEVICES);
+        atomic_fetch_add(&losses, 1);
     const char *const absent = status == SYNCED_MEM_ERR_NO_GPU ? "no GPU: " : "";
     char of[32] = "";
     if (size > 0)
@@ -156,9 +156,9 @@ bool sm_device_in_use(void)
     return atomic_load_explicit(&in_use, memory_order_relaxed) && !sm_process_lost_gpu();
 }
 
-uint64_t sm_device_lost(void)
+unsigned sm_device_losses(void)
 {
-    return atomic_load(&lost);
+    return atomic_load(&losses);
 }
 
 synced_mem_status sm_cuda_resolve(int wanted, int *device)
@@ -443,7 +443,6 @@ void sm_device_set_namer(bool (*name)(const void *address, char *name, size_t ro
 
 void sm_cuda_forget_use(void)
 {
-    atomic_store_explicit(&lost, 0, memory_order_relaxed);
     atomic_store_explicit(&sm_cuda_known_count, 0, memory_order_relaxed);
     atomic_store_explicit(&in_use, false, memory_order_relaxed);
 }
