@@ -1,6 +1,6 @@
 /**
  * @file
- * More than memory holds, in C++: holds as guards. Defaults: synced_mem.hpp. Details: docs/guide/budget.md.
+ * More than fits in memory, in C++: holds as guards. Defaults: synced_mem.hpp. Details: docs/guide/budget.md.
  */
 #ifndef SYNCED_MEM_BUDGET_HPP
 #define SYNCED_MEM_BUDGET_HPP

@@ -70,8 +70,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_begin_turn(synced_mem *mem, synced_m
 /** Ends the process's turn, of whichever call; its pointers expire, also on streams. The end of a turn to write makes
  * the next version, that of a turn for a slot consumes the version. After a failure the turn goes on.
  * Blocking: until the process's calls and work on the object have ended. Errors: ERR_INVALID_STATE (also no turn,
- * memory exported as a tensor, a callback while a call on the object goes on); ERR_DEVICE_LOST (release the object:
- * that is a death in the turn). @since 0.2 */
+ * memory exported as a tensor, a callback while a call on the object goes on); ERR_DEVICE_LOST (written contents, or
+ * what the turn for a slot has used them for, may be lost with a device: release the object, which is a death in the
+ * turn). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_end_turn(synced_mem *mem);
 
 /* ---- Versions and slots: a queue between processes ---- */

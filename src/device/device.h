@@ -54,6 +54,9 @@ bool sm_device_in_use(void);
  * sm_device_in_use() returns true. ERR_NO_GPU, ERR_INVALID_DEVICE. */
 synced_mem_status sm_device_resolve(int wanted, int *device);
 
+/* Counts the calls of this process that have found a device lost. */
+unsigned sm_device_losses(void);
+
 /* Makes the device current in a thread of the library, for good. The thread's later calls then need not switch
  * devices. */
 void sm_device_stay(int device);

@@ -24,6 +24,11 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
     return fail_without_gpu();
 }
 
+unsigned sm_device_losses(void)
+{
+    return 0;
+}
+
 void sm_device_stay(int device)
 {
     (void)device;

@@ -185,6 +185,7 @@ static synced_mem_status use_turn(struct sm_sharing *sharing, enum sm_side side,
     if (!(head & sm_bit(side)))
         SM_TRY(fill_side(sharing, side, &head));
     sm_turn_read(&sharing->memory->participant, *published | head);
+    sharing->losses = sm_device_losses();
     set_turn(sharing, SM_TURN_READ, head);
     return SYNCED_MEM_OK;
 }
@@ -285,12 +286,23 @@ static synced_mem_status end_contents(struct synced_mem *mem, bool writing, sync
     return SYNCED_MEM_OK;
 }
 
+/* A reader that has found a device lost in its turn may have used nothing of the contents. So its slot does not consume
+ * them. */
+static synced_mem_status check_reader(const struct sm_sharing *sharing)
+{
+    if (sharing->wish.kind != SM_WISH_SLOT || sm_device_losses() == sharing->losses)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "a device was lost in the turn: release the object, and the slot's next "
+                                               "turn reads the contents again");
+}
+
 /* With the object's lock. *head: as above; MIXED: the turn to write has not ended, as the contents are on no side. */
 static synced_mem_status end_own_work(struct sm_transaction *transaction, bool writing, unsigned *head)
 {
     struct synced_mem *const mem = transaction->mem;
     synced_mem_status lost = SYNCED_MEM_OK;
     SM_TRY(wait_for_own_work(transaction, &lost));
+    SM_TRY(check_reader(sm_sharing_of(mem)));
     SM_TRY(sm_check_not_exported(mem, SM_CPU));
     SM_TRY(sm_check_not_exported(mem, SM_GPU));
     *head = sm_head_of_records(mem);

@@ -25,7 +25,8 @@ struct sm_sharing {
     unsigned valid; /* in a turn to read: the bits of the sides that may be read */
     unsigned calls; /* that have passed the gate and not ended */
     struct sm_events ended;
-    struct sm_wish wish; /* of the turn; the thread that changes the turn alone uses it */
+    struct sm_wish wish; /* of the turn; the thread that changes the turn alone uses it, and the next one */
+    unsigned losses;     /* of devices, before the turn to read; used as the wish is */
     bool received;       /* the object is another process's; constant */
     atomic_uint shares;  /* grows with the object's lock held. While it is not 0, no device memory can be added */
     bool pin_tried;      /* guarded by the object's lock */

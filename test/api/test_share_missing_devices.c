@@ -2,6 +2,7 @@
  * runtime. */
 #include "share_two_kit.h"
 
+#include "break_device.h"
 #include "processes_kit.h"
 
 /* ---- Lost devices ---- */
@@ -40,6 +41,47 @@ START_TEST(a_device_is_lost)
         OK(synced_mem_release(one));
     }
     RELEASE_EACH(other, third);
+}
+END_TEST
+
+/* A reader's copy of a batch fails with the device, whatever finds that first: the end of the turn, a wait for the copy,
+ * the release, or a call before the turn, which is one on the host then. It has not consumed the batch, and its successor reads it again. */
+enum { THE_END, A_WAIT, THE_RELEASE, CALL_BEFORE, FINDERS };
+
+static void break_device_and_notice(synced_mem *own)
+{
+    break_device();
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_overwrite_gpu_data(own));
+}
+
+START_TEST(a_batch_whose_copy_is_lost)
+{
+    const int finder = _i % FINDERS;
+    const synced_mem_side side = _i < FINDERS ? CPU : GPU;
+    open_two();
+    synced_mem *const third = share_with_myself(one);
+    synced_mem *const own = make(BYTES);
+    leaves_memory = true;
+    host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
+    OK(synced_mem_take_slot(one, 0, NULL));
+    OK(synced_mem_end_turn(one));
+    if (finder == CALL_BEFORE)
+        break_device_and_notice(own);
+    OK(synced_mem_begin_slot_turn(other, side, 0, 0));
+    if (finder != CALL_BEFORE)
+        emu_break_device(0, cudaErrorLaunchFailure);
+    (void)synced_mem_async_gpu_copy(own, other, SYNCED_MEM_STREAM_LIBRARY); /* may notice */
+    if (finder == A_WAIT)
+        (void)synced_mem_wait(own);
+    for (int again = 0; again < 2 && finder != THE_RELEASE; again++)
+        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_end_turn(other));
+    OK(synced_mem_release(other));
+    OK(synced_mem_begin_slot_turn(third, CPU, 0, 0)); /* the host's side is there all the same */
+    ck_assert(pattern_is(synced_mem_cpu_data(third), BYTES, 1));
+    OK(synced_mem_end_turn(third));
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_slot_turn(third, CPU, 0, 0));
+    (void)synced_mem_release(own);
+    RELEASE_EACH(one, third);
 }
 END_TEST
 
@@ -154,6 +196,7 @@ Suite *suite(void)
     TCase *const processes = add_case_in_children(suite, "processes");
     add_tests(cases, a_stream_of_another_device, a_device_that_does_not_exist, a_machine_without_a_device);
     tcase_add_loop_test(lost, a_device_is_lost, 0, 2);
+    tcase_add_loop_test(lost, a_batch_whose_copy_is_lost, 0, 2 * FINDERS - 1);
     tcase_add_test(processes, a_process_sees_other_devices);
     return suite;
 }

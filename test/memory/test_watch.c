@@ -38,6 +38,21 @@ synced_mem_status __wrap_sm_slot_end(struct sm_control_page *page, unsigned inde
     return status;
 }
 
+/* So many turns to write come and end after the contents were read next. */
+static int writes_meanwhile;
+static void write_once(struct sm_participant *participant);
+synced_mem_status __real_sm_contents_read(const struct sm_control_page *page, struct sm_contents *contents);
+synced_mem_status __wrap_sm_contents_read(const struct sm_control_page *page, struct sm_contents *contents);
+synced_mem_status __wrap_sm_contents_read(const struct sm_control_page *page, struct sm_contents *contents)
+{
+    const synced_mem_status status = __real_sm_contents_read(page, contents);
+    const int writes = writes_meanwhile;
+    writes_meanwhile = 0;
+    for (int i = 0; i < writes; i++)
+        write_once(other);
+    return status;
+}
+
 /* The next turn finds that the contents were lost meanwhile. */
 static bool loses_contents;
 synced_mem_status __real_sm_turn_arrive(struct sm_participant *participant, bool writing, sm_deadline deadline);
@@ -263,6 +278,26 @@ START_TEST(a_slot_begins_with_the_next_version)
     }
     ck_assert_int_eq(consume(other, 3, 0), SYNCED_MEM_ERR_INVALID_STATE);
     ck_assert_uint_eq(sm_line_members(made.page), 0);
+    close_page();
+}
+END_TEST
+
+/* The one that takes it is slow: what is written meanwhile is not the next version. */
+START_TEST(a_slot_is_taken_slowly)
+{
+    open_page();
+    write_once(me);
+    for (int writes = 0; writes < 3; writes++) {
+        sm_participant_store(me, SM_LINE_WATCH, 1); /* may wait for the slot since it is there */
+        writes_meanwhile = writes;
+        const unsigned before = atomic_load(&made.page->bell);
+        take_slot(0);
+        ck_assert_uint_eq(slot_now(0).version, contents_now().version);
+        ck_assert_uint_eq(atomic_load(&made.page->bell) - before, (unsigned)writes + (writes > 0));
+        sm_participant_store(me, SM_LINE_OUT, 0);
+        ck_assert_int_eq(consume(me, 0, 0), SYNCED_MEM_ERR_TIMEOUT);
+        ck_assert_int_eq(sm_slot_end(made.page, 0), SYNCED_MEM_OK);
+    }
     close_page();
 }
 END_TEST
@@ -654,6 +689,30 @@ START_TEST(a_ring_ends_the_wait)
 }
 END_TEST
 
+/* One ring for the new version, and one when the last slot has consumed it, however many there are: each ring wakes all
+ * that watch. */
+START_TEST(rings_do_not_grow_with_the_readers)
+{
+    open_page();
+    for (unsigned readers = 1; readers <= SM_SLOTS; readers++) {
+        (void)take_slot(-1);
+        sm_participant_store(other, SM_LINE_WATCH, 1);
+        const unsigned before = atomic_load(&made.page->bell);
+        write_once(me);
+        for (unsigned i = 0; i < readers; i++) {
+            ck_assert_int_eq(await(me, newer(0), 0), SYNCED_MEM_OK); /* consumes nothing */
+            sm_turn_read(me, head);
+            sm_turn_end_read(me);
+            ck_assert_uint_eq(atomic_load(&made.page->bell) - before, 1);
+            ck_assert_int_eq(consume(me, i, 0), SYNCED_MEM_OK);
+        }
+        ck_assert_uint_eq(atomic_load(&made.page->bell) - before, 2);
+        sm_participant_store(other, SM_LINE_OUT, 0);
+    }
+    close_page();
+}
+END_TEST
+
 /* ---- Steps ---- */
 
 static int kill_at;
@@ -762,10 +821,10 @@ Suite *suite(void)
     TCase *const cases = add_case(suite, "watch");
     add_tests(cases, a_version_counts_turns_to_write_that_ended, a_reader_gets_newer_contents_alone,
               a_wait_for_contents_ends_in_time, the_last_version, the_word_of_the_contents, slots_are_taken_and_ended,
-              a_slot_begins_with_the_next_version, a_writer_waits_for_each_slot, a_reader_whose_slot_has_changed,
-              two_read_for_one_slot, malformed_words_are_refused, words_become_malformed_in_a_wait,
-              a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death, a_watcher_dies, a_child_does_not_watch,
-              a_turn_looks_again, a_turn_that_came_in_vain, a_ring_ends_the_wait, a_process_dies_at_each_step,
-              contents_that_are_there_cost_no_call);
+              a_slot_begins_with_the_next_version, a_slot_is_taken_slowly, a_writer_waits_for_each_slot,
+              a_reader_whose_slot_has_changed, two_read_for_one_slot, malformed_words_are_refused,
+              words_become_malformed_in_a_wait, a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death, a_watcher_dies,
+              a_child_does_not_watch, a_turn_looks_again, a_turn_that_came_in_vain, a_ring_ends_the_wait,
+              rings_do_not_grow_with_the_readers, a_process_dies_at_each_step, contents_that_are_there_cost_no_call);
     return suite;
 }

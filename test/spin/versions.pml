@@ -91,7 +91,8 @@ hidden byte k;
 #define OUT 13
 #define RING 14
 #define CONSUME_LATE 15
-#define DONE 16
+#define LEARN_NEWS 16
+#define DONE 17
 
 /* ---- Wishes ---- */
 
@@ -119,6 +120,7 @@ inline ring()
 /* In one step: nobody else stores the contents meanwhile. */
 inline begin_turn()
 {
+    news = !IS_READER || written;
     if
     :: IS_READER -> reads = reads | BIT(me)
     :: else -> writes = me
@@ -154,8 +156,9 @@ inline check()
     fi
 }
 
-#define AFTER_USE (KEEP(CONSUME_BEFORE_OUT) -> CONSUME : OUT)
-#define AFTER_CONSUME (KEEP(CONSUME_AT_END) -> (at == CONSUME_LATE -> IDLE : OUT) : USE)
+#define AFTER_USE (KEEP(CONSUME_BEFORE_OUT) -> (KEEP(NEWS_AFTER_CONSUME) -> CONSUME : LEARN_NEWS) : OUT)
+#define AFTER_CONSUME_AT_END (at == CONSUME_LATE -> IDLE : (KEEP(NEWS_AFTER_CONSUME) -> LEARN_NEWS : OUT))
+#define AFTER_CONSUME (KEEP(CONSUME_AT_END) -> AFTER_CONSUME_AT_END : USE)
 
 inline consume()
 {
@@ -181,6 +184,7 @@ inline die()
     fresh = fresh & ~BIT(me);
     excused = ALL & ~BIT(me);
     reading = 0;
+    news = 0;
     at = (role == PLAIN -> DONE : IDLE)
 }
 
@@ -188,6 +192,7 @@ proctype participant(byte me; byte role)
 {
     byte at;
     byte reading;
+    bit news; /* those that watch wait for what the turn has changed */
     do
     :: d_step {
         at == IDLE && !IS_OVER ->
@@ -259,6 +264,11 @@ proctype participant(byte me; byte role)
     }
     :: d_step { at == CONSUME || at == CONSUME_LATE -> consume() }
     :: d_step {
+        at == LEARN_NEWS ->
+        news = (IS_CONSUMED(0) && IS_CONSUMED(1) && KEEP(RING_AFTER_LAST));
+        at = (KEEP(NEWS_AFTER_CONSUME) -> OUT : CONSUME)
+    }
+    :: d_step {
         at == OUT ->
         reads = reads & ~BIT(me);
         writes = (writes == me -> NOBODY : writes);
@@ -267,9 +277,10 @@ proctype participant(byte me; byte role)
     :: d_step {
         at == RING ->
         if
-        :: KEEP(RING_AFTER_TURN) -> ring()
+        :: KEEP(RING_AFTER_TURN) && news -> ring()
         :: else
         fi;
+        news = 0;
         at = (reading && !KEEP(CONSUME_BEFORE_OUT) -> CONSUME_LATE : IDLE);
         reading = (at == IDLE -> 0 : reading)
     }

@@ -5,10 +5,14 @@
 /* One that watches stores its word, and reads the bell, before it reads the contents and the slots. */
 #define WATCH_BEFORE_LOOK 2
 #define BELL_BEFORE_LOOK 3
-/* A participant rings after it has ended a turn, and after it has ended a slot. A reader consumes before it rings. */
+/* A participant rings after it has ended a turn to write, and after it has ended a slot. A reader consumes before it
+ * rings. */
 #define RING_AFTER_TURN 4
 #define RING_AFTER_SLOT 5
 #define CONSUME_BEFORE_OUT 6
+/* A reader rings for those that watch if all slots have consumed. It looks at these after it has consumed. */
+#define RING_AFTER_LAST 13
+#define NEWS_AFTER_CONSUME 14
 /* A reader consumes at the end of its turn, and only if the slot is still as its turn has found it. */
 #define CONSUME_AT_END 7
 #define COMPARE_TO_CONSUME 8

@@ -12,6 +12,7 @@ enum { ERROR_CONTAINED = 226, ERROR_TENSOR_MEMORY_LEAK = 721 };
 
 atomic_int sm_cuda_known_count;
 static atomic_bool in_use;
+static atomic_uint losses;
 
 /* ---- Errors and the current device ---- */
 
@@ -60,6 +61,8 @@ synced_mem_status sm_cuda_fail(synced_mem_status out_of_memory, cudaError_t code
 {
     (void)cudaGetLastError();
     const synced_mem_status status = map_error_code(code, out_of_memory);
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+        atomic_fetch_add(&losses, 1);
     const char *const absent = status == SYNCED_MEM_ERR_NO_GPU ? "no GPU: " : "";
     char of[32] = "";
     if (size > 0)
@@ -151,6 +154,11 @@ int sm_device_count(void)
 bool sm_device_in_use(void)
 {
     return atomic_load_explicit(&in_use, memory_order_relaxed) && !sm_process_lost_gpu();
+}
+
+unsigned sm_device_losses(void)
+{
+    return atomic_load(&losses);
 }
 
 synced_mem_status sm_cuda_resolve(int wanted, int *device)

@@ -39,6 +39,7 @@ struct sm_participant {
     unsigned char incarnation;
     uint16_t seen_deaths;     /* the last count that a turn has returned */
     struct sm_contents found; /* by its turn, before it changes them */
+    bool has_news;            /* for those that watch, to be told when the turn ends */
     uint64_t choices;         /* counts the places that it has chosen */
     struct sm_line_word mine; /* its word in the line; the page's may be another process's doing */
 };

@@ -38,7 +38,17 @@ static bool replace_slot(struct sm_control_page *page, unsigned index, struct sm
     return atomic_compare_exchange_strong(&page->slots[index], &seen, make_word(to));
 }
 
-/* The version is read first: if a turn to write ends meanwhile, the slot gets its contents too, which are newer. */
+/* Turns to write may have ended since the version of a slot was read, before the slot was there. Their contents are not
+ * its reader's. A writer that has found the slot in its way meanwhile is told. */
+static void move_up(struct sm_control_page *page, unsigned index, struct sm_slot slot)
+{
+    struct sm_contents now;
+    if (sm_contents_read(page, &now) == SYNCED_MEM_OK && now.version > slot.version &&
+        replace_slot(page, index, slot, (struct sm_slot){.taken = true, .version = now.version}))
+        sm_bell_ring(page);
+}
+
+/* The version is read first, so that no writer overwrites what the slot has not consumed. */
 synced_mem_status sm_slot_take(struct sm_control_page *page, int wanted, unsigned *index)
 {
     const unsigned first = wanted < 0 ? 0 : (unsigned)wanted;
@@ -48,6 +58,7 @@ synced_mem_status sm_slot_take(struct sm_control_page *page, int wanted, unsigne
     const struct sm_slot mine = {.taken = true, .version = contents.version};
     for (unsigned i = first; i < end; i++) {
         if (replace_slot(page, i, (struct sm_slot){.taken = false}, mine)) {
+            move_up(page, i, mine);
             *index = i;
             return SYNCED_MEM_OK;
         }

@@ -37,13 +37,15 @@ static uint64_t get_others(const struct sm_participant *participant)
     return sm_line_members(participant->page) & ~((uint64_t)1 << participant->index);
 }
 
-/* Rings if one of these participants may sleep. A malformed word may be that of one. */
-static void ring_if_awaited(const struct sm_participant *participant, uint64_t among)
+/* Rings if one of these participants may sleep and may now go on. A malformed word may be that of one. news: for those
+ * that watch. Each ring wakes all of them, so a reader among many rings for them only if they wait for it. */
+static void ring_if_awaited(const struct sm_participant *participant, uint64_t among, bool news)
 {
     while (among != 0) {
         struct sm_line_word other;
         const bool is_well = sm_line_read(participant->page, take_lowest(&among), &other) == SYNCED_MEM_OK;
-        if (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE || other.kind == SM_LINE_WATCH) {
+        if (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE ||
+            (news && other.kind == SM_LINE_WATCH)) {
             sm_bell_ring(participant->page);
             return;
         }
@@ -53,7 +55,7 @@ static void ring_if_awaited(const struct sm_participant *participant, uint64_t a
 static void leave_line(struct sm_participant *participant)
 {
     sm_participant_store(participant, SM_LINE_OUT, 0);
-    ring_if_awaited(participant, get_others(participant));
+    ring_if_awaited(participant, get_others(participant), participant->has_news);
 }
 
 static synced_mem_status choose_place(const struct sm_participant *participant, uint64_t *place)
@@ -174,6 +176,7 @@ synced_mem_status sm_turn_arrive(struct sm_participant *participant, bool writin
 {
     uint64_t place;
     struct sm_contents *const contents = &participant->found;
+    participant->has_news = writing;
     sm_participant_store(participant, SM_LINE_CHOOSING, ++participant->choices);
     synced_mem_status status = choose_place(participant, &place);
     if (status == SYNCED_MEM_OK) {
@@ -187,6 +190,7 @@ synced_mem_status sm_turn_arrive(struct sm_participant *participant, bool writin
         contents->head = SYNCED_MEM_UNINITIALIZED;
         contents->lost = true;
         contents->deaths++;
+        participant->has_news = true;
         sm_contents_store(participant->page, *contents);
     }
     if (status == SYNCED_MEM_OK)
@@ -231,7 +235,7 @@ void sm_turn_read(struct sm_participant *participant, unsigned head)
 {
     publish_head(participant, head);
     sm_participant_store(participant, SM_LINE_READ, participant->mine.place);
-    ring_if_awaited(participant, get_others(participant));
+    ring_if_awaited(participant, get_others(participant), false);
 }
 
 /* One store has the head and the version, so that a death comes before both or after both. */
@@ -256,5 +260,5 @@ void sm_turn_end_read(struct sm_participant *participant)
 
 void sm_turn_ring(const struct sm_participant *participant)
 {
-    ring_if_awaited(participant, sm_line_members(participant->page));
+    ring_if_awaited(participant, sm_line_members(participant->page), true);
 }

@@ -167,9 +167,13 @@ synced_mem_status sm_watch_and_wait(struct sm_participant *participant, struct s
     return sm_turn_start(participant, wish->writing, head);
 }
 
+/* Of those that watch, only a writer can wait for a reader, and only for the last one that consumes. */
 void sm_watch_consume(struct sm_participant *participant, const struct sm_wish *wish)
 {
-    sm_slot_consume(participant->page, wish->index, wish->slot, participant->found.version);
+    const uint64_t version = participant->found.version;
+    bool consumed;
+    sm_slot_consume(participant->page, wish->index, wish->slot, version);
+    participant->has_news = sm_slots_have_consumed(participant->page, version, &consumed) != SYNCED_MEM_OK || consumed;
 }
 
 synced_mem_status sm_watch_end_slot(struct sm_participant *participant, unsigned index)
