@@ -144,7 +144,7 @@ static bool has_copy(struct sm_member *member)
 static void wait_for_evicted_on_host(void)
 {
     if (sm_budget_excess(SM_BUDGET_HOST) > 0)
-        (void)sm_retired_reap(true);
+        sm_retired_wait_for_own();
 }
 
 synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck)
@@ -221,9 +221,7 @@ uint64_t sm_evict_excess(int device, bool waits)
     uint64_t excess = evict_while_possible(device);
     if (excess == 0 || !waits)
         return excess;
-    const struct sm_detail first = sm_detail_get();
-    (void)sm_retired_reap(true);
-    sm_detail_set(&first);
+    sm_retired_wait_for_own();
     while (sm_budget_wait(device, false))
         continue;
     return evict_while_possible(device);

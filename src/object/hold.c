@@ -126,16 +126,8 @@ static void remove_holds(struct synced_mem *const *mems, size_t count, enum sm_s
         sm_evictable_refresh(mems[i]);
 }
 
-/* Frees retired memory, which counts as the library's until the work on it has ended. */
-static void wait_for_retired(void)
-{
-    const struct sm_detail first = sm_detail_get();
-    (void)sm_retired_reap(true);
-    sm_detail_set(&first);
-}
-
 /* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Work that has kept
- * memory from being freed is waited for at last. */
+ * memory from being freed is waited for at last: retired memory counts as the library's until then. */
 static synced_mem_status make_room(struct sm_reservation *reservation, struct sm_stream *stream)
 {
     struct sm_member *stuck = NULL;
@@ -156,7 +148,7 @@ static synced_mem_status make_room(struct sm_reservation *reservation, struct sm
         if (waited)
             break;
         waited = true;
-        wait_for_retired();
+        sm_retired_wait_for_own();
     }
     sm_evict_keep(stuck);
     if (fits)
@@ -203,7 +195,7 @@ static synced_mem_status reserve_or_wait(struct sm_reservation *reservation, str
         if (never || (!sm_budget_wait(device, true) && waited))
             return fail_too_large(reservation, mems, count);
         if (!waited)
-            wait_for_retired();
+            sm_retired_wait_for_own();
         waited = true;
     }
     return SYNCED_MEM_OK;
