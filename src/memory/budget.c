@@ -327,13 +327,11 @@ bool sm_budget_wait(int device, bool or_stuck)
     return any;
 }
 
-void sm_member_left(struct sm_member *member, bool resident, bool dirty)
+void sm_member_left(struct sm_member *member, bool dirty)
 {
     sm_lock(&guard);
     uncount_victim(member);
     atomic_store_explicit(&member->is_leaving, false, memory_order_release);
-    if (!resident)
-        member->bytes = 0;
     if (is_free_to_go(member))
         offer_member(member, dirty);
     sm_unlock(&guard);

@@ -153,8 +153,8 @@ void sm_member_stick(struct sm_member *member);
  * there is none. Such waits end, as no eviction waits for a hold. */
 bool sm_budget_wait(int device, bool or_stuck);
 
-/* Ends the leaving of a victim. It stays a candidate if it stays resident. */
-void sm_member_left(struct sm_member *member, bool resident, bool dirty);
+/* Ends the leaving of a victim. If it is resident, as it stays or has new memory, it is a candidate again. */
+void sm_member_left(struct sm_member *member, bool dirty);
 
 /* Returns whether the device has members that may go now. */
 bool sm_budget_has_candidates(int device);

@@ -58,6 +58,7 @@ static synced_mem_status take_copy(struct departure *departure, struct sm_waits 
     sm_set_head(record, sm_head(record) & ~sm_bit(SM_GPU));
     sm_count_valid(record);
     departure->copy = sm_take_copy(record, SM_GPU);
+    sm_member_note(sm_member_of(departure->mem, SM_GPU), 0, 0, false);
     return SYNCED_MEM_OK;
 }
 
@@ -164,7 +165,9 @@ synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, 
             victim->next = *stuck;
             *stuck = victim;
         } else {
-            sm_member_left(victim, false, false);
+            if (!gone)
+                sm_evictable_refresh(find_object(victim)); /* the other call has yet to do that */
+            sm_member_left(victim, is_member_dirty(victim));
         }
     }
     if (of_host)
@@ -177,7 +180,7 @@ void sm_evict_keep(struct sm_member *stuck)
     while (stuck) {
         struct sm_member *const member = stuck;
         stuck = member->next;
-        sm_member_left(member, true, is_member_dirty(member));
+        sm_member_left(member, is_member_dirty(member));
     }
 }
 

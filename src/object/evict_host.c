@@ -48,6 +48,7 @@ static void take_copy(struct departure *departure)
     sm_set_head(record, sm_head(record) & ~sm_bit(SM_CPU));
     sm_count_valid(record);
     departure->copy = sm_take_copy(record, SM_CPU);
+    sm_member_note(sm_member_of(departure->mem, SM_CPU), SM_BUDGET_HOST, 0, false);
     departure->bytes = departure->copy->bytes;
 }
 
