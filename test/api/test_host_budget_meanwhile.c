@@ -30,6 +30,22 @@ synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
     return status;
 }
 
+static void *(*before_the_free)(void *unused); /* runs in a thread of its own, once */
+
+void __real_sm_copy_retire(struct sm_copy *copy);
+void __wrap_sm_copy_retire(struct sm_copy *copy);
+void __wrap_sm_copy_retire(struct sm_copy *copy)
+{
+    void *(*const run)(void *unused) = before_the_free;
+    before_the_free = NULL;
+    if (run) {
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    __real_sm_copy_retire(copy);
+}
+
 static unsigned pattern; /* of object 0; the next ones have the next */
 
 static void *write_all(void *unused)
@@ -155,6 +171,35 @@ START_TEST(a_victim_that_another_call_works_on_stays)
 }
 END_TEST
 
+static void *hold_what_has_gone(void *unused)
+{
+    unsigned gone = 0;
+    (void)unused;
+    while (gone < COUNT && has_host_copy(mems[gone]))
+        gone++;
+    SOUND(gone < COUNT && hold_host(mems[gone], SYNCED_MEM_READ) == SYNCED_MEM_OK);
+    SOUND(unhold_host(mems[gone]) == SYNCED_MEM_OK);
+    return NULL;
+}
+
+/* A victim has new memory before its eviction has ended. That memory can go too. */
+START_TEST(a_victim_that_is_held_after_it_has_gone)
+{
+    synced_mem *const all = make_evictable("all", COUNT * HOLD_BYTES - 1);
+    make_many(mems, COUNT, 0);
+    OK(synced_mem_async_gpu_push_n(mems, COUNT, NULL));
+    before_the_free = hold_what_has_gone;
+    set_host_budget(COUNT * HOLD_BYTES - 1, NULL);
+    ck_assert(!before_the_free);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    OK(hold_host(all, SYNCED_MEM_OVERWRITE));
+    OK(unhold_host(all));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    release_all(mems, COUNT);
+    RELEASE_EACH(all);
+}
+END_TEST
+
 /* ---- Threads ---- */
 
 enum { THREADS = 4, ROUNDS = 60, SHARED = 6, SIZE = 70000 };
@@ -218,7 +263,7 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "meanwhile");
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
-    add_gpu_tests(tests, a_victim_that_another_call_works_on_stays);
+    add_gpu_tests(tests, a_victim_that_another_call_works_on_stays, a_victim_that_is_held_after_it_has_gone);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     return made;
 }
