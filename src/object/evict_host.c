@@ -30,7 +30,7 @@ struct departure {
 
 bool sm_is_host_only_copy(const struct synced_mem *mem)
 {
-    return sm_whole_head(&mem->record) == sm_bit(SM_CPU);
+    return sm_whole_head(&mem->record) == sm_bit(SM_CPU) && sm_size(mem) > 0;
 }
 
 /* Returns whether the object may lose its host copy now. */
@@ -42,9 +42,12 @@ static bool may_go(const struct synced_mem *mem)
            (copy->source == SYNCED_MEM_SOURCE_PAGEABLE || copy->source == SYNCED_MEM_SOURCE_PINNED);
 }
 
+/* The contents of an object of 0 bytes are in any file. */
 static void take_copy(struct departure *departure)
 {
     struct sm_record *const record = sm_own_record(departure->mem);
+    if (sm_whole_head(record) == sm_bit(SM_CPU))
+        sm_set_backing(record, NULL);
     sm_set_head(record, sm_head(record) & ~sm_bit(SM_CPU));
     sm_count_valid(record);
     departure->copy = sm_take_copy(record, SM_CPU);
@@ -96,8 +99,6 @@ static synced_mem_status begin_spill(struct departure *departure)
     departure->from = copy;
     departure->given = copy->given;
     departure->size = sm_size(departure->mem);
-    if (departure->size == 0)
-        return SYNCED_MEM_OK;
     SM_TRY(make_backing(departure));
     if (!departure->backing)
         return SYNCED_MEM_OK;
