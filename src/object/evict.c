@@ -225,7 +225,7 @@ uint64_t sm_evict_excess(int device, bool waits)
     if (excess == 0 || !waits)
         return excess;
     sm_retired_wait_for_own();
-    while (sm_budget_wait(device, false))
+    while (sm_budget_wait(device))
         continue;
     return evict_while_possible(device);
 }
