@@ -34,8 +34,8 @@ static bool may_go(const struct synced_mem *mem)
            copy->source == SYNCED_MEM_SOURCE_DEVICE && !copy->untracked;
 }
 
-/* Pulls the contents if the device alone has them. The stream of the eviction comes after the pull, unless threads have
- * yet to queue it: then the host waits. */
+/* Pulls the contents if the device alone has them. The stream of the eviction comes after the pull. But threads that
+ * pull may fail until they have the last byte, so the host waits for them: the contents stay until then. */
 static synced_mem_status pull_contents(struct departure *departure, struct sm_waits *waits)
 {
     struct sm_record *const record = sm_own_record(departure->mem);
@@ -43,6 +43,8 @@ static synced_mem_status pull_contents(struct departure *departure, struct sm_wa
         departure->was_dirty = true;
         SM_TRY(sm_fetch(record, SM_CPU, SM_MOVE, NULL, waits));
     }
+    if (sm_head(record) & sm_bit(SM_CPU))
+        SM_TRY(sm_waits_add(waits, sm_inflight_queueing(sm_copy_of(record, SM_CPU), false)));
     return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), true), SM_UNTIL_QUEUED);
 }
 

@@ -119,7 +119,22 @@ static bool is_unchanged(const struct departure *departure)
 
 /* ---- A victim ---- */
 
-/* Contents that another place has go, others begin to be spilled. */
+/* Contents that another place has go, others begin to be spilled. Threads that push them may still fail, so the host
+ * copy stays until they have queued the last byte. */
+static synced_mem_status drop_or_spill(struct departure *departure, struct sm_waits *waits)
+{
+    struct synced_mem *const mem = departure->mem;
+    const struct sm_record *const record = sm_own_record(mem);
+    if (!may_go(mem))
+        return SYNCED_MEM_OK;
+    if (sm_is_host_only_copy(mem))
+        return begin_spill(departure);
+    if (sm_head(record) & sm_bit(SM_GPU))
+        SM_TRY(sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), false), SM_UNTIL_QUEUED));
+    take_copy(departure);
+    return SYNCED_MEM_OK;
+}
+
 static synced_mem_status begin_departure(struct departure *departure)
 {
     struct sm_transaction transaction;
@@ -128,10 +143,9 @@ static synced_mem_status begin_departure(struct departure *departure)
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK); /* the object has one record */
-    if (may_go(mem) && sm_is_host_only_copy(mem))
-        status = begin_spill(departure);
-    else if (may_go(mem))
-        take_copy(departure);
+    do
+        status = drop_or_spill(departure, &transaction.waits);
+    while (sm_wait_again(&transaction, &status));
     return sm_leave(&transaction, status);
 }
 
