@@ -44,7 +44,7 @@ static synced_mem_status pull_contents(struct departure *departure, struct sm_wa
         SM_TRY(sm_fetch(record, SM_CPU, SM_MOVE, NULL, waits));
     }
     if (sm_head(record) & sm_bit(SM_CPU))
-        SM_TRY(sm_waits_add(waits, sm_inflight_queueing(sm_copy_of(record, SM_CPU), false)));
+        SM_TRY(sm_waits_add(waits, sm_inflight_unqueued(sm_copy_of(record, SM_CPU), false)));
     return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), true), SM_UNTIL_QUEUED);
 }
 

@@ -130,7 +130,7 @@ static synced_mem_status drop_or_spill(struct departure *departure, struct sm_wa
     if (sm_is_host_only_copy(mem))
         return begin_spill(departure);
     if (sm_head(record) & sm_bit(SM_GPU))
-        SM_TRY(sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), false), SM_UNTIL_QUEUED));
+        SM_TRY(sm_waits_add_for(waits, sm_inflight_unqueued(sm_copy_of(record, SM_GPU), false), SM_UNTIL_QUEUED));
     take_copy(departure);
     return SYNCED_MEM_OK;
 }

@@ -3,6 +3,7 @@
 #include "hold_kit.h"
 
 #include "base/status.h"
+#include "copy/staged.h"
 #include "cudart_emu.h"
 #include "device/device.h"
 
@@ -11,7 +12,8 @@
 
 enum { CHUNKS = 16 }; /* of HOLD_BYTES */
 
-static atomic_bool is_slow; /* between the ends of a transfer's part on the device, and of that on the host */
+/* Between the ends of a transfer's part on the device, and of that on the host; and after a transfer has begun. */
+static atomic_bool ends_slowly, begins_slowly;
 static void *(*meanwhile)(void *);
 static pthread_t thread;
 
@@ -19,9 +21,22 @@ void __real_sm_host_pool_free(void *data, size_t bytes, void *block);
 void __wrap_sm_host_pool_free(void *data, size_t bytes, void *block);
 void __wrap_sm_host_pool_free(void *data, size_t bytes, void *block)
 {
-    if (atomic_load(&is_slow))
+    if (atomic_load(&ends_slowly))
         (void)usleep(2000);
     __real_sm_host_pool_free(data, bytes, block);
+}
+
+synced_mem_status __real_sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *internal,
+                                         struct sm_fence *after);
+synced_mem_status __wrap_sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *internal,
+                                         struct sm_fence *after);
+synced_mem_status __wrap_sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *internal,
+                                         struct sm_fence *after)
+{
+    const synced_mem_status status = __real_sm_staged_begin(transfer, internal, after);
+    if (atomic_load(&begins_slowly))
+        (void)usleep(10000);
+    return status;
 }
 
 /* Fails after another thread has begun what it does. */
@@ -59,9 +74,10 @@ START_TEST(a_pull_that_fails)
         write_on_device(victim, nth, stream);
         const unsigned before = emu_failures();
         emu_fail("cudaMemcpyAsync", nth, cudaErrorUnknown, false);
-        atomic_store(&is_slow, true);
+        atomic_store(_i == 0 ? &ends_slowly : &begins_slowly, true);
         FAILS(SYNCED_MEM_ERR_CUDA, hold_one(wanted, SYNCED_MEM_OVERWRITE, stream));
-        atomic_store(&is_slow, false);
+        atomic_store(&ends_slowly, false);
+        atomic_store(&begins_slowly, false);
         ck_assert_uint_eq(emu_failures(), before + 1);
         ck_assert(host_is(given(synced_mem_cpu_data(victim)), HOLD_BYTES, nth));
     }
@@ -100,7 +116,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("hold_staged");
     TCase *const tests = add_case(made, "staged");
-    add_gpu_tests(tests, a_pull_that_fails);
+    add_gpu_loop_test(tests, a_pull_that_fails, 0, 2);
     add_gpu_loop_test(tests, a_push_that_fails, 0, 2);
     return made;
 }
