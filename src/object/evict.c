@@ -51,6 +51,8 @@ static synced_mem_status pull_contents(struct departure *departure, struct sm_wa
 static synced_mem_status take_copy(struct departure *departure, struct sm_waits *waits)
 {
     struct sm_record *const record = sm_own_record(departure->mem);
+    if (sm_copy_of(record, SM_GPU))
+        (void)sm_inflight_retrack(sm_copy_of(record, SM_GPU));
     if (!sm_copy_of(record, SM_GPU) || !may_go(departure->mem))
         return SYNCED_MEM_OK;
     SM_TRY(pull_contents(departure, waits));

@@ -125,6 +125,8 @@ static synced_mem_status drop_or_spill(struct departure *departure, struct sm_wa
 {
     struct synced_mem *const mem = departure->mem;
     const struct sm_record *const record = sm_own_record(mem);
+    if (sm_copy_of(record, SM_CPU))
+        (void)sm_inflight_retrack(sm_copy_of(record, SM_CPU));
     if (!may_go(mem))
         return SYNCED_MEM_OK;
     if (sm_is_host_only_copy(mem))
