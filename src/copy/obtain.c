@@ -57,7 +57,8 @@ size_t sm_copy_host_bytes(size_t size, size_t alignment)
     return compute_allocation_size(size, alignment, SM_DEVICE_ALIGNMENT);
 }
 
-static synced_mem_status obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
+static synced_mem_status obtain_host(size_t size, size_t alignment, int device, bool zeroed, bool claimed,
+                                     struct sm_copy **out)
 {
     const bool pinned = device >= 0;
     struct sm_copy *const copy = take_struct(device, pinned ? SYNCED_MEM_SOURCE_PINNED : SYNCED_MEM_SOURCE_PAGEABLE);
@@ -86,24 +87,23 @@ static synced_mem_status obtain_host(size_t size, size_t alignment, int device, 
     if (pinned && zeroed)
         memset(sm_copy_data(copy), 0, size);
     sm_count_up(SM_COUNT_host_allocations, 1);
-    if (pinned)
-        sm_pinned_obtained(bytes);
+    if (claimed)
+        sm_budget_obtained_on_host(bytes, pinned);
     else
-        sm_count_up(SM_COUNT_pageable_bytes, bytes);
+        sm_host_obtained(bytes, pinned);
     trace_allocation(copy, from);
     *out = copy;
     return SYNCED_MEM_OK;
 }
 
-/* Counts the memory before the claim ends, so that another thread may meet it twice, but never misses it. */
 synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
 {
     const size_t bytes = compute_allocation_size(size, alignment, device >= 0 ? SM_DEVICE_ALIGNMENT : LEAST_PAGE);
     const bool claims = sm_host_budget_on();
     if (claims)
         SM_TRY(sm_refusal_note(sm_budget_claim(SM_BUDGET_HOST, bytes), -1, bytes));
-    const synced_mem_status status = obtain_host(size, alignment, device, zeroed, out);
-    if (claims)
+    const synced_mem_status status = obtain_host(size, alignment, device, zeroed, claims, out);
+    if (status != SYNCED_MEM_OK && claims)
         sm_budget_unclaim(SM_BUDGET_HOST, bytes);
     return status;
 }

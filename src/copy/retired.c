@@ -62,10 +62,12 @@ static void remove_copy(const struct sm_copy *copy)
     sm_count_down(SM_COUNT_retired, 1);
 }
 
+static _Thread_local bool waits_for_own; /* memory of the library's, alone */
+
 /* A callback does not run another one: all that are due would be on one stack. */
 bool sm_retired_is_for_later(const struct sm_copy *copy)
 {
-    return sm_callback_runs() &&
+    return (sm_callback_runs() || waits_for_own) &&
            (copy->source == SYNCED_MEM_SOURCE_ADOPTED || copy->source == SYNCED_MEM_SOURCE_ALLOCATOR);
 }
 
@@ -258,6 +260,15 @@ synced_mem_status sm_retired_reap(bool wait)
         least = left < least ? left : least;
     }
     return SYNCED_MEM_OK;
+}
+
+void sm_retired_wait_for_own(void)
+{
+    const struct sm_detail first = sm_detail_get();
+    waits_for_own = true;
+    (void)sm_retired_reap(true);
+    waits_for_own = false;
+    sm_detail_set(&first);
 }
 
 synced_mem_status sm_copy_reap(bool wait)

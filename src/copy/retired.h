@@ -12,10 +12,14 @@
 void sm_retired_add(struct sm_copy *copy);
 
 /* Returns whether the copy must stay on the list for now. Its memory goes to code of the caller's, and the thread is
- * inside such code. */
+ * inside such code, or in sm_retired_wait_for_own(). */
 bool sm_retired_is_for_later(const struct sm_copy *copy);
 
 /* Does the same as sm_copy_reap(), without the bounce buffers. Goes on with the copies that its callbacks retire. */
 synced_mem_status sm_retired_reap(bool wait);
+
+/* Waits for the retired copies of the library's own memory, and frees them. Calls no code of the caller's, which might
+ * wait for something that the thread has begun. Failures are ignored; keeps the thread's error detail. */
+void sm_retired_wait_for_own(void);
 
 #endif

@@ -60,9 +60,12 @@ uint64_t sm_gpu_in_use(int device)
     return sum <= INT64_MAX ? sum : 0;
 }
 
-void sm_pinned_obtained(size_t bytes)
+void sm_host_obtained(size_t bytes, bool pinned)
 {
-    atomic_fetch_add_explicit(&in_use[sm_shard()].pinned, bytes, memory_order_relaxed);
+    if (pinned)
+        atomic_fetch_add_explicit(&in_use[sm_shard()].pinned, bytes, memory_order_relaxed);
+    else
+        sm_count_up(SM_COUNT_pageable_bytes, bytes);
 }
 
 void sm_pinned_freed(size_t bytes)

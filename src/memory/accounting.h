@@ -17,7 +17,7 @@ uint64_t sm_gpu_in_use(int device);
 uint64_t sm_gpu_cached(int device);
 
 /* Count page-locked memory of host copies. Pageable memory is counted with the other numbers (base/stats.h). */
-void sm_pinned_obtained(size_t bytes);
+void sm_host_obtained(size_t bytes, bool pinned);
 void sm_pinned_freed(size_t bytes);
 /* Returns the bytes that host copies have, retired ones too. */
 uint64_t sm_host_in_use(void);

@@ -2,6 +2,7 @@
 #include "memory/budget.h"
 
 #include "base/process.h"
+#include "base/stats.h"
 #include "base/text.h"
 #include "memory/accounting.h"
 
@@ -183,6 +184,14 @@ void sm_budget_obtained(int device, uint64_t bytes)
     sm_unlock(&guard);
 }
 
+void sm_budget_obtained_on_host(uint64_t bytes, bool pinned)
+{
+    sm_lock(&guard);
+    sm_host_obtained((size_t)bytes, pinned);
+    budgets[SM_BUDGET_HOST].claimed -= bytes;
+    sm_unlock(&guard);
+}
+
 void sm_budget_unclaim(int device, uint64_t bytes)
 {
     sm_lock(&guard);
@@ -278,11 +287,58 @@ static bool is_free_to_go(const struct sm_member *member)
     return atomic_load_explicit(&member->holds, memory_order_relaxed) == 0 && !is_leaving(member);
 }
 
+/* ---- Claims for victims of others, with the lock ---- */
+
+static void note_claim(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes)
+{
+    if (member->claimant)
+        return;
+    member->claimant = reservation;
+    member->claimed = bytes;
+    member->next_claimed = reservation->leaving;
+    member->claimed_link = &reservation->leaving;
+    if (member->next_claimed)
+        member->next_claimed->claimed_link = &member->next_claimed;
+    reservation->leaving = member;
+}
+
+static void forget_claim(struct sm_member *member)
+{
+    *member->claimed_link = member->next_claimed;
+    if (member->next_claimed)
+        member->next_claimed->claimed_link = member->claimed_link;
+    member->claimant = NULL;
+}
+
+static void forget_claims(const struct sm_reservation *reservation)
+{
+    while (reservation->leaving)
+        forget_claim(reservation->leaving);
+}
+
+/* A victim has gone, so the claims for it are needed. Or it stays, and they are given back at once: another hold may
+ * need just these. */
+static void end_claim(struct sm_member *member, bool stays)
+{
+    struct sm_reservation *const claimant = member->claimant;
+    if (!claimant)
+        return;
+    forget_claim(member);
+    if (!stays)
+        return;
+    const uint64_t bytes = member->claimed < claimant->left ? member->claimed : claimant->left;
+    claimant->left -= bytes;
+    claimant->needed -= bytes;
+    budgets[claimant->device].claimed -= bytes;
+}
+
 void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool dirty)
 {
     sm_lock(&guard);
     withdraw_member(member);
     member->bytes = bytes;
+    if (bytes == 0)
+        end_claim(member, false);
     if (bytes > 0)
         member->device = device;
     if (is_free_to_go(member))
@@ -316,24 +372,23 @@ void sm_member_stick(struct sm_member *member)
     sm_events_add(&departures);
 }
 
-bool sm_budget_wait(int device, bool or_stuck)
+bool sm_budget_wait(int device)
 {
     const unsigned seen = sm_events_seen(&departures);
     sm_lock(&guard);
-    const bool any = budgets[device].leaving > 0 || (or_stuck && budgets[device].stuck > 0);
+    const bool any = budgets[device].leaving > 0;
     sm_unlock(&guard);
     if (any)
         sm_events_wait(&departures, seen);
     return any;
 }
 
-void sm_member_left(struct sm_member *member, bool resident, bool dirty)
+void sm_member_left(struct sm_member *member, bool dirty)
 {
     sm_lock(&guard);
     uncount_victim(member);
+    end_claim(member, member->bytes > 0);
     atomic_store_explicit(&member->is_leaving, false, memory_order_release);
-    if (!resident)
-        member->bytes = 0;
     if (is_free_to_go(member))
         offer_member(member, dirty);
     sm_unlock(&guard);
@@ -370,12 +425,30 @@ void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *me
     if (member->counted == reservation->serial)
         return;
     member->counted = reservation->serial;
+    if (member->bytes > 0 && !was_resident)
+        note_claim(reservation, member, bytes);
     reservation->set += bytes;
     reservation->needed += was_resident ? 0 : bytes;
     *(was_resident ? &reservation->hits : &reservation->misses) += 1;
 }
 
-bool sm_reservation_fit(struct sm_reservation *reservation)
+/* Between this and a wait victims may leave, so what the wait is for is noted now. */
+static bool note_misfit(struct sm_reservation *reservation, bool others_leave)
+{
+    reservation->others_leave = others_leave;
+    reservation->any_retired = sm_count_of(SM_COUNT_retired) > 0;
+    reservation->seen = sm_events_seen(&departures);
+    return false;
+}
+
+bool sm_reservation_wait(const struct sm_reservation *reservation)
+{
+    if (reservation->others_leave)
+        sm_events_wait(&departures, reservation->seen);
+    return reservation->others_leave;
+}
+
+static bool fit_budget(struct sm_reservation *reservation)
 {
     struct budget *const budget = &budgets[reservation->device];
     reservation->budget = get_limit(budget);
@@ -386,13 +459,21 @@ bool sm_reservation_fit(struct sm_reservation *reservation)
     reservation->frees_spares = reservation->needed > 0 && excess > 0 && spares > 0;
     const uint64_t of_members = excess > spares ? excess - spares : 0;
     if (reservation->needed > 0 && of_members > budget->candidate_bytes)
-        return false;
+        return note_misfit(reservation, budget->leaving > 0 || budget->stuck > 0);
     budget->claimed += reservation->needed;
     reservation->left = reservation->needed;
     reservation->is_claimed = true;
     if (reservation->needed > 0)
         reservation->victims = choose_victims(reservation->device, of_members);
     return true;
+}
+
+bool sm_reservation_fit(struct sm_reservation *reservation)
+{
+    const bool fits = fit_budget(reservation);
+    if (!reservation->is_claimed)
+        forget_claims(reservation);
+    return fits;
 }
 
 void sm_reservation_count_use(const struct sm_reservation *reservation, struct sm_member *member)
@@ -407,7 +488,7 @@ bool sm_reservation_fit_more(struct sm_reservation *reservation)
     assert(reservation->is_claimed && reservation->needed > 0); /* else no victims were chosen */
     const uint64_t excess = count_excess(reservation->device, 0);
     reservation->victims = choose_victims(reservation->device, excess);
-    return excess == 0 || reservation->victims;
+    return excess == 0 || reservation->victims || note_misfit(reservation, budgets[reservation->device].leaving > 0);
 }
 
 void sm_reservation_use(struct sm_reservation *reservation)
@@ -423,6 +504,7 @@ void sm_reservation_end(struct sm_reservation *reservation)
     if (!reservation->is_claimed)
         return;
     sm_lock(&guard);
+    forget_claims(reservation);
     budgets[reservation->device].claimed -= reservation->left;
     sm_unlock(&guard);
     reservation->left = 0;

@@ -34,8 +34,13 @@ enum { SM_BUDGET_HOST = SM_MAX_DEVICES, SM_BUDGETS };
 struct sm_member {
     struct sm_policy_member policy; /* the first member of the struct */
     struct sm_member *next;         /* in a list of victims */
-    uint64_t bytes;                 /* of its memory; 0: not resident, as far as is known */
-    uint64_t counted;               /* the serial of the reservation that counted it last */
+    /* Of a victim that another hold has added: the reservation that has claims for it, in case that it goes. */
+    struct sm_reservation *claimant;
+    struct sm_member *next_claimed; /* in the claimant's list */
+    struct sm_member **claimed_link;
+    uint64_t claimed; /* bytes */
+    uint64_t bytes;   /* of its memory; 0: not resident, as far as is known */
+    uint64_t counted; /* the serial of the reservation that counted it last */
     atomic_uint holds;
     int device; /* that its memory is on, or its last memory was */
     atomic_bool is_leaving;
@@ -52,9 +57,13 @@ struct sm_reservation {
     uint64_t left;   /* of the claims */
     uint64_t budget; /* at the time of sm_budget_fit() */
     uint64_t hits, misses;
+    unsigned seen;     /* departures, when it did not fit */
+    bool others_leave; /* then victims were leaving, whose memory may be enough */
+    bool any_retired;  /* and retired copies were not free yet */
     bool frees_spares; /* the device cache is to be emptied */
     bool is_claimed;
     struct sm_member *victims;
+    struct sm_member *leaving;    /* members that may go or stay, as victims of other reservations */
     struct sm_reservation *outer; /* of the same thread */
 };
 
@@ -101,8 +110,10 @@ void sm_budget_reset(void);
 /* Claims memory, of one of the thread's reservations if it has enough left. ERR_OUT_OF_DEVICE_MEMORY,
  * ERR_OUT_OF_HOST_MEMORY: it would exceed the budget. */
 synced_mem_status sm_budget_claim(int device, uint64_t bytes);
-/* Ends the claim: the memory was obtained, and is counted; or it was not, or the caller has counted it. */
+/* End the claim: the memory was obtained, and is counted, at once, so that no other thread meets it twice; or it was
+ * not obtained. */
 void sm_budget_obtained(int device, uint64_t bytes);
+void sm_budget_obtained_on_host(uint64_t bytes, bool pinned);
 void sm_budget_unclaim(int device, uint64_t bytes);
 
 /* ---- Holds: with the lock ---- */
@@ -117,7 +128,8 @@ void sm_reservation_begin(struct sm_reservation *reservation, int device);
 void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes);
 
 /* Claims what the members need, and chooses victims if the budget does not have that much. Returns false if all
- * candidates together are too little: nothing is claimed, and no victim chosen. */
+ * candidates together are too little: nothing is claimed, and no victim chosen. Unhold the members then before the lock
+ * is given back, as others may need them to go. */
 bool sm_reservation_fit(struct sm_reservation *reservation);
 
 /* Counts a use of a member, once, after the reservation has succeeded. */
@@ -146,12 +158,16 @@ struct sm_member *sm_budget_choose(int device, uint64_t bytes);
 /* Notes that a victim can't go now. */
 void sm_member_stick(struct sm_member *member);
 
-/* Waits until a victim on the device has left or is stuck; or_stuck: or is no longer stuck. Returns false at once if
- * there is none. Such waits end, as no eviction waits for a hold. */
-bool sm_budget_wait(int device, bool or_stuck);
+/* Waits until a victim on the device has left or is stuck. Returns false at once if there is none. Such waits end, as
+ * no eviction waits for a hold. */
+bool sm_budget_wait(int device);
 
-/* Ends the leaving of a victim. It stays a candidate if it stays resident. */
-void sm_member_left(struct sm_member *member, bool resident, bool dirty);
+/* Does the same for the victims that were leaving when the reservation did not fit, for the first time also for those
+ * that were stuck. */
+bool sm_reservation_wait(const struct sm_reservation *reservation);
+
+/* Ends the leaving of a victim. If it is resident, as it stays or has new memory, it is a candidate again. */
+void sm_member_left(struct sm_member *member, bool dirty);
 
 /* Returns whether the device has members that may go now. */
 bool sm_budget_has_candidates(int device);

@@ -34,8 +34,8 @@ static bool may_go(const struct synced_mem *mem)
            copy->source == SYNCED_MEM_SOURCE_DEVICE && !copy->untracked;
 }
 
-/* Pulls the contents if the device alone has them. The stream of the eviction comes after the pull, unless threads have
- * yet to queue it: then the host waits. */
+/* Pulls the contents if the device alone has them. The stream of the eviction comes after the pull. But threads that
+ * pull may fail until they have the last byte, so the host waits for them: the contents stay until then. */
 static synced_mem_status pull_contents(struct departure *departure, struct sm_waits *waits)
 {
     struct sm_record *const record = sm_own_record(departure->mem);
@@ -43,12 +43,16 @@ static synced_mem_status pull_contents(struct departure *departure, struct sm_wa
         departure->was_dirty = true;
         SM_TRY(sm_fetch(record, SM_CPU, SM_MOVE, NULL, waits));
     }
+    if (sm_head(record) & sm_bit(SM_CPU))
+        SM_TRY(sm_waits_add(waits, sm_inflight_unqueued(sm_copy_of(record, SM_CPU), false)));
     return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), true), SM_UNTIL_QUEUED);
 }
 
 static synced_mem_status take_copy(struct departure *departure, struct sm_waits *waits)
 {
     struct sm_record *const record = sm_own_record(departure->mem);
+    if (sm_copy_of(record, SM_GPU))
+        (void)sm_inflight_retrack(sm_copy_of(record, SM_GPU));
     if (!sm_copy_of(record, SM_GPU) || !may_go(departure->mem))
         return SYNCED_MEM_OK;
     SM_TRY(pull_contents(departure, waits));
@@ -58,6 +62,7 @@ static synced_mem_status take_copy(struct departure *departure, struct sm_waits 
     sm_set_head(record, sm_head(record) & ~sm_bit(SM_GPU));
     sm_count_valid(record);
     departure->copy = sm_take_copy(record, SM_GPU);
+    sm_member_note(sm_member_of(departure->mem, SM_GPU), 0, 0, false);
     return SYNCED_MEM_OK;
 }
 
@@ -143,7 +148,7 @@ static bool has_copy(struct sm_member *member)
 static void wait_for_evicted_on_host(void)
 {
     if (sm_budget_excess(SM_BUDGET_HOST) > 0)
-        (void)sm_retired_reap(true);
+        sm_retired_wait_for_own();
 }
 
 synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck)
@@ -163,7 +168,9 @@ synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, 
             victim->next = *stuck;
             *stuck = victim;
         } else {
-            sm_member_left(victim, false, false);
+            if (!gone)
+                sm_evictable_refresh(find_object(victim)); /* the other call has yet to do that */
+            sm_member_left(victim, is_member_dirty(victim));
         }
     }
     if (of_host)
@@ -176,7 +183,7 @@ void sm_evict_keep(struct sm_member *stuck)
     while (stuck) {
         struct sm_member *const member = stuck;
         stuck = member->next;
-        sm_member_left(member, true, is_member_dirty(member));
+        sm_member_left(member, is_member_dirty(member));
     }
 }
 
@@ -220,10 +227,8 @@ uint64_t sm_evict_excess(int device, bool waits)
     uint64_t excess = evict_while_possible(device);
     if (excess == 0 || !waits)
         return excess;
-    const struct sm_detail first = sm_detail_get();
-    (void)sm_retired_reap(true);
-    sm_detail_set(&first);
-    while (sm_budget_wait(device, false))
+    sm_retired_wait_for_own();
+    while (sm_budget_wait(device))
         continue;
     return evict_while_possible(device);
 }

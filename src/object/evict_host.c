@@ -42,12 +42,16 @@ static bool may_go(const struct synced_mem *mem)
            (copy->source == SYNCED_MEM_SOURCE_PAGEABLE || copy->source == SYNCED_MEM_SOURCE_PINNED);
 }
 
+/* The contents of an object of 0 bytes are in any file. */
 static void take_copy(struct departure *departure)
 {
     struct sm_record *const record = sm_own_record(departure->mem);
+    if (sm_whole_head(record) == sm_bit(SM_CPU))
+        sm_set_backing(record, NULL);
     sm_set_head(record, sm_head(record) & ~sm_bit(SM_CPU));
     sm_count_valid(record);
     departure->copy = sm_take_copy(record, SM_CPU);
+    sm_member_note(sm_member_of(departure->mem, SM_CPU), SM_BUDGET_HOST, 0, false);
     departure->bytes = departure->copy->bytes;
 }
 
@@ -115,7 +119,24 @@ static bool is_unchanged(const struct departure *departure)
 
 /* ---- A victim ---- */
 
-/* Contents that another place has go, others begin to be spilled. */
+/* Contents that another place has go, others begin to be spilled. Threads that push them may still fail, so the host
+ * copy stays until they have queued the last byte. */
+static synced_mem_status drop_or_spill(struct departure *departure, struct sm_waits *waits)
+{
+    struct synced_mem *const mem = departure->mem;
+    const struct sm_record *const record = sm_own_record(mem);
+    if (sm_copy_of(record, SM_CPU))
+        (void)sm_inflight_retrack(sm_copy_of(record, SM_CPU));
+    if (!may_go(mem))
+        return SYNCED_MEM_OK;
+    if (sm_is_host_only_copy(mem))
+        return begin_spill(departure);
+    if (sm_head(record) & sm_bit(SM_GPU))
+        SM_TRY(sm_waits_add_for(waits, sm_inflight_unqueued(sm_copy_of(record, SM_GPU), false), SM_UNTIL_QUEUED));
+    take_copy(departure);
+    return SYNCED_MEM_OK;
+}
+
 static synced_mem_status begin_departure(struct departure *departure)
 {
     struct sm_transaction transaction;
@@ -124,10 +145,9 @@ static synced_mem_status begin_departure(struct departure *departure)
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK); /* the object has one record */
-    if (may_go(mem) && sm_is_host_only_copy(mem))
-        status = begin_spill(departure);
-    else if (may_go(mem))
-        take_copy(departure);
+    do
+        status = drop_or_spill(departure, &transaction.waits);
+    while (sm_wait_again(&transaction, &status));
     return sm_leave(&transaction, status);
 }
 

@@ -1,6 +1,7 @@
 /* Holds. */
 #include "object/hold.h"
 
+#include "base/hands.h"
 #include "base/process.h"
 #include "base/refusal.h"
 #include "base/stats.h"
@@ -113,35 +114,54 @@ static bool is_dirty(const struct synced_mem *mem, enum sm_side side)
     return sm_whole_head(&mem->record) == sm_bit(side);
 }
 
-/* Removes the holds that a call has added. Objects without them are candidates again. The call may have given an object
- * its memory, though another thread holds it too. */
-static void remove_holds(struct synced_mem *const *mems, size_t count, enum sm_side side)
+/* With the lock of the budgets. Objects without holds are candidates again. */
+static void remove_counts(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
-    sm_budget_lock();
     for (size_t i = 0; i < count; i++)
         if (sm_evictable_of(mems[i]))
             sm_member_unhold(sm_member_of(mems[i], side), is_dirty(mems[i], side));
-    sm_budget_unlock();
+}
+
+static void refresh_all(struct synced_mem *const *mems, size_t count)
+{
     for (size_t i = 0; i < count; i++)
         sm_evictable_refresh(mems[i]);
 }
 
-/* Frees retired memory, which counts as the library's until the work on it has ended. */
-static void wait_for_retired(void)
+/* Removes the holds that a call has added. The call may have given an object its memory, though another thread holds it
+ * too. */
+static void remove_holds(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
-    const struct sm_detail first = sm_detail_get();
-    (void)sm_retired_reap(true);
-    sm_detail_set(&first);
+    sm_budget_lock();
+    remove_counts(mems, count, side);
+    sm_budget_unlock();
+    refresh_all(mems, count);
+}
+
+/* Other threads may retire copies without end, so that is waited for so often at most. */
+enum { MOST_ROUNDS = 16 };
+
+/* Waits for what may make room, after a reservation did not fit. Returns false if there is nothing more. */
+static bool wait_for_room(const struct sm_reservation *reservation, unsigned *rounds)
+{
+    const uint64_t passed = sm_hands_passed();
+    const bool others_left = sm_reservation_wait(reservation);
+    if (!reservation->any_retired || *rounds == MOST_ROUNDS)
+        return others_left;
+    (*rounds)++;
+    sm_retired_wait_for_own();
+    (void)sm_hands_wait(passed); /* others may free what this thread has not found */
+    return true;
 }
 
 /* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Work that has kept
- * memory from being freed is waited for at last. */
+ * memory from being freed is waited for at last: retired memory counts as the library's until then. */
 static synced_mem_status make_room(struct sm_reservation *reservation, struct sm_stream *stream)
 {
     struct sm_member *stuck = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
     bool fits = !reservation->victims && !reservation->frees_spares;
-    bool waited = false;
+    unsigned rounds = 0;
     if (reservation->frees_spares)
         (void)sm_copy_free_cached(reservation->device);
     while (!fits) {
@@ -151,12 +171,8 @@ static synced_mem_status make_room(struct sm_reservation *reservation, struct sm
         const bool more = sm_reservation_fit_more(reservation);
         sm_budget_unlock();
         fits = more && !reservation->victims;
-        if (more || sm_budget_wait(reservation->device, false))
-            continue;
-        if (waited)
+        if (!more && !wait_for_room(reservation, &rounds))
             break;
-        waited = true;
-        wait_for_retired();
     }
     sm_evict_keep(stuck);
     if (fits)
@@ -187,7 +203,11 @@ static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *c
     for (size_t i = 0; i < count && fits; i++)
         if (sm_evictable_of(mems[i]))
             sm_reservation_count_use(reservation, sm_member_of(mems[i], side));
+    if (!fits)
+        remove_counts(mems, count, side);
     sm_budget_unlock();
+    if (!fits)
+        refresh_all(mems, count);
     return fits;
 }
 
@@ -196,16 +216,10 @@ static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *c
 static synced_mem_status reserve_or_wait(struct sm_reservation *reservation, struct synced_mem *const *mems,
                                          size_t count, int device)
 {
-    bool waited = false;
-    while (!reserve_all(reservation, mems, count, device)) {
-        const bool never = reservation->set > reservation->budget;
-        remove_holds(mems, count, side_of_budget(device));
-        if (never || (!sm_budget_wait(device, true) && waited))
+    unsigned rounds = 0;
+    while (!reserve_all(reservation, mems, count, device))
+        if (reservation->set > reservation->budget || !wait_for_room(reservation, &rounds))
             return fail_too_large(reservation, mems, count);
-        if (!waited)
-            wait_for_retired();
-        waited = true;
-    }
     return SYNCED_MEM_OK;
 }
 

@@ -172,6 +172,29 @@ START_TEST(an_unhold_never_fails_halfway)
 }
 END_TEST
 
+/* Nobody can tell when its work ends until an event is recorded behind it. An eviction tries that again. */
+START_TEST(a_copy_without_an_event_goes)
+{
+    enum { RECORDS = 6 };
+    for (unsigned nth = 1; nth <= RECORDS; nth++) {
+        uint64_t over;
+        synced_mem *const mem = make_evictable("without an event", BYTES);
+        host_fill(given(synced_mem_overwrite_cpu_data(mem)), BYTES, nth);
+        emu_fail("cudaEventRecord", nth, cudaErrorUnknown, false);
+        emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+        const synced_mem_status status = hold_one(mem, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY);
+        emu_fail_clear();
+        if (status == SYNCED_MEM_OK)
+            OK(unhold_one(mem));
+        OK(synced_mem_gpu_set_budget(0, 0, &over));
+        ck_assert_uint_eq(over, 0);
+        set_budget(SYNCED_MEM_NO_BUDGET);
+        ck_assert(host_is(given(synced_mem_cpu_data(mem)), BYTES, nth));
+        RELEASE_EACH(mem);
+    }
+}
+END_TEST
+
 /* What the host has is not lost, and what only the device had is. Holds of a lost device end all the same. */
 START_TEST(a_lost_device)
 {
@@ -198,7 +221,7 @@ Suite *suite(void)
     add_divided_test(failures, each_call_fails, 0, 2 * ACTS);
     add_divided_test(failures, each_call_is_refused_memory, 0, 2 * ACTS);
     add_divided_test(failures, each_allocation_fails, 0, 2 * ACTS);
-    add_gpu_tests(failures, an_unhold_never_fails_halfway);
+    add_gpu_tests(failures, an_unhold_never_fails_halfway, a_copy_without_an_event_goes);
     add_gpu_tests(add_case_without_end(made, "lost"), a_lost_device);
     return made;
 }

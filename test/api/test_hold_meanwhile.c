@@ -27,6 +27,22 @@ synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *o
     return __real_sm_evict(victims, on, stuck);
 }
 
+static void *(*before_the_free)(void *);
+
+void __real_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
+void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
+void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on)
+{
+    void *(*const run)(void *) = before_the_free;
+    pthread_t thread;
+    before_the_free = NULL;
+    if (run) {
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        pthread_join(thread, NULL);
+    }
+    __real_sm_copy_retire_on(copy, on);
+}
+
 static synced_mem *make_units(const char *name, size_t units, unsigned pattern)
 {
     synced_mem *const mem = make_evictable(name, units * UNIT);
@@ -97,6 +113,26 @@ START_TEST(a_victim_without_a_copy_has_left)
 }
 END_TEST
 
+/* The victim has new memory before its eviction has ended. That memory can go too. */
+START_TEST(a_victim_that_is_held_after_it_has_gone)
+{
+    uint64_t over;
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    before_the_free = hold_the_victim;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    ck_assert(!before_the_free);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    OK(unhold_one(wanted));
+    OK(unhold_one(victim));
+    OK(synced_mem_gpu_set_budget(0, 0, &over));
+    ck_assert_uint_eq(over, 0);
+    ck_assert(host_is(given(synced_mem_cpu_data(victim)), 10 * UNIT, 7));
+    RELEASE_EACH(victim, kept, wanted);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 static pthread_t releaser;
 
 static atomic_bool is_released;
@@ -135,6 +171,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("hold_meanwhile");
     add_gpu_tests(add_case(made, "meanwhile"), a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
-                  a_victim_that_is_released);
+                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released);
     return made;
 }

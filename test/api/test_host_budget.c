@@ -417,6 +417,22 @@ START_TEST(an_object_without_bytes)
 }
 END_TEST
 
+/* It has a byte of memory, and can go without a scratch file. */
+START_TEST(an_object_of_no_bytes_goes)
+{
+    uint64_t over;
+    synced_mem *const none = make_evictable("none", 0);
+    given(synced_mem_overwrite_cpu_data(none));
+    OK(synced_mem_cpu_set_budget(0, NULL, &over));
+    ck_assert_uint_eq(over, 0);
+    ck_assert(!has_host_copy(none));
+    OK(synced_mem_async_gpu_push(none, NULL));
+    ck_assert(is_on_device(none));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    RELEASE_EACH(none);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("host_budget");
@@ -424,7 +440,7 @@ Suite *suite(void)
     tcase_set_timeout(tests, 120);
     add_gpu_tests(tests, copies_that_the_device_has_go_first, a_device_reads_the_scratch_file,
                   evictions_of_the_device_evict_host_copies, without_a_scratch_file_they_stay,
-                  cleared_contents_need_no_scratch_file, pointers_need_a_hold,
+                  cleared_contents_need_no_scratch_file, an_object_of_no_bytes_goes, pointers_need_a_hold,
                   a_set_larger_than_the_budget_evicts_nothing, pulls_and_copies_do_not_evict_their_own,
                   the_scratch_file_is_used_again, what_can_be_no_scratch_file, many_objects);
     add_gpu_tests(tests, an_object_that_is_not_evictable_makes_others_go, another_scratch_file,

@@ -31,6 +31,22 @@ synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
     return status;
 }
 
+static void *(*before_the_free)(void *unused); /* runs in a thread of its own, once */
+
+void __real_sm_copy_retire(struct sm_copy *copy);
+void __wrap_sm_copy_retire(struct sm_copy *copy);
+void __wrap_sm_copy_retire(struct sm_copy *copy)
+{
+    void *(*const run)(void *unused) = before_the_free;
+    before_the_free = NULL;
+    if (run) {
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    __real_sm_copy_retire(copy);
+}
+
 static unsigned pattern; /* of object 0; the next ones have the next */
 
 static void *write_all(void *unused)
@@ -166,6 +182,35 @@ START_TEST(a_victim_that_another_call_works_on_stays)
 }
 END_TEST
 
+static void *hold_what_has_gone(void *unused)
+{
+    unsigned gone = 0;
+    (void)unused;
+    while (gone < COUNT && has_host_copy(mems[gone]))
+        gone++;
+    SOUND(gone < COUNT && hold_host(mems[gone], SYNCED_MEM_READ) == SYNCED_MEM_OK);
+    SOUND(unhold_host(mems[gone]) == SYNCED_MEM_OK);
+    return NULL;
+}
+
+/* A victim has new memory before its eviction has ended. That memory can go too. */
+START_TEST(a_victim_that_is_held_after_it_has_gone)
+{
+    synced_mem *const all = make_evictable("all", COUNT * HOLD_BYTES - 1);
+    make_many(mems, COUNT, 0);
+    OK(synced_mem_async_gpu_push_n(mems, COUNT, NULL));
+    before_the_free = hold_what_has_gone;
+    set_host_budget(COUNT * HOLD_BYTES - 1, NULL);
+    ck_assert(!before_the_free);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    OK(hold_host(all, SYNCED_MEM_OVERWRITE));
+    OK(unhold_host(all));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    release_all(mems, COUNT);
+    RELEASE_EACH(all);
+}
+END_TEST
+
 /* ---- Threads ---- */
 
 enum { THREADS = 4, ROUNDS = 60, SHARED = 6, SIZE = 70000 };
@@ -223,13 +268,62 @@ START_TEST(threads_share_the_budget)
 }
 END_TEST
 
+/* Each thread has objects of its own, and holds some at a time. */
+enum { OWN = 8, HELD = 3, HOLDS = 400 };
+static synced_mem *own[THREADS][OWN];
+
+static void *hold_own(void *first)
+{
+    synced_mem *const *const mine = first;
+    unsigned seed = (unsigned)(mine - own[0]) + 1;
+    for (unsigned i = 0; i < HOLDS; i++) {
+        synced_mem *set[HELD];
+        seed = seed * 1103515245 + 12345;
+        for (unsigned j = 0; j < HELD; j++)
+            set[j] = mine[((seed >> 16) + j) % OWN];
+        const synced_mem_mode mode = i % 2 ? SYNCED_MEM_READ : SYNCED_MEM_MUTABLE;
+        const bool held = synced_mem_hold(set, HELD, SYNCED_MEM_SIDE_CPU, mode, NULL) == SYNCED_MEM_OK;
+        SOUND(held);
+        if (!held)
+            break;
+        for (unsigned j = 0; j < HELD; j++)
+            SOUND(synced_mem_access(set[j], SYNCED_MEM_SIDE_CPU, mode, NULL));
+        SOUND(synced_mem_unhold(set, HELD, SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
+    }
+    return NULL;
+}
+
+/* The budget has room for what all threads hold, and for no byte more. So no hold is refused, whatever others evict. */
+START_TEST(sets_that_fit_are_never_refused)
+{
+    synced_mem_file *const scratch = make_scratch();
+    pthread_t threads[THREADS];
+    for (unsigned i = 0; i < THREADS * OWN; i++) {
+        own[i / OWN][i % OWN] = make_evictable("own", 4096);
+        host_fill(given(synced_mem_overwrite_cpu_data(own[i / OWN][i % OWN])), 4096, i);
+    }
+    set_host_budget((uint64_t)THREADS * HELD * 4096, scratch);
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, hold_own, own[i]), 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    for (unsigned i = 0; i < THREADS * OWN; i++)
+        ck_assert(host_is(given(synced_mem_cpu_data(own[i / OWN][i % OWN])), 4096, i));
+    release_all(own[0], THREADS * OWN);
+    end_scratch(scratch);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("host_budget_meanwhile");
     TCase *const tests = add_case(made, "meanwhile");
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
-    add_gpu_tests(tests, a_victim_that_another_call_works_on_stays);
+    add_gpu_tests(tests, a_victim_that_another_call_works_on_stays, a_victim_that_is_held_after_it_has_gone);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
+    add_gpu_tests(tests, sets_that_fit_are_never_refused);
     return made;
 }
