@@ -23,7 +23,7 @@ extern "C" {
  * - A release of a side moves nothing: the contents are in the file. synced_mem_release_data() leaves them there too.
  * - A read that fails, or that the end of the file cuts short, is an ERR_FILE of the call that waits for it. The object
  *   is as before.
- * - A call that reads the file blocks until the bytes have been read, also a push, pull or access on a stream.
+ * - A push, pull, copy or access that reads the file blocks until the bytes have been read, also on a stream.
  * - Contents are what each read returned. Whether others change the file is not noticed.
  * - In a forked child calls that read or write a file that its parent opened return ERR_FORKED.
  *
@@ -65,7 +65,7 @@ SYNCED_MEM_API int synced_mem_in_file(const synced_mem *mem);
  * for writes; a program that ends without it may lose them.
  *
  * The host copy is written if it is valid, else the device copy, without a host copy. Contents that are in a file alone
- * are read to the host first. What fails after the call is returned by synced_mem_file_wait().
+ * are read to the host first, behind the call. What fails after the call is returned by synced_mem_file_wait().
  *
  * Errors: GPU errors, of contents that only the device has; ERR_FILE (no thread is left); ERR_INVALID_ARGUMENT (also a
  * file that can't be written); ERR_INVALID_STATE (no contents; unified placement; bytes of the file that a living
