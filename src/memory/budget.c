@@ -194,7 +194,7 @@ void sm_budget_unclaim(int device, uint64_t bytes)
 
 static bool is_unmovable(const struct sm_member *member, bool dirty)
 {
-    return sm_member_is_of_host(member) && dirty && !has_scratch;
+    return member->is_of_host && dirty && !has_scratch;
 }
 
 static void offer_member(struct sm_member *member, bool dirty)
@@ -406,9 +406,7 @@ void sm_reservation_count_use(const struct sm_reservation *reservation, struct s
 
 bool sm_reservation_fit_more(struct sm_reservation *reservation)
 {
-    reservation->victims = NULL;
-    if (!reservation->is_claimed || reservation->needed == 0)
-        return true;
+    assert(reservation->is_claimed && reservation->needed > 0); /* else no victims were chosen */
     const uint64_t excess = count_excess(reservation->device, 0);
     reservation->victims = choose_victims(reservation->device, excess);
     return excess == 0 || reservation->victims;

@@ -29,7 +29,8 @@
 
 enum { SM_BUDGET_HOST = SM_MAX_DEVICES, SM_BUDGETS };
 
-/* All zeros: not resident, not held. Guarded by the lock; the atomics may be read without it. */
+/* All zeros: of a device, not resident, not held. Guarded by the lock; the atomics, and what is constant, may be read
+ * without it. */
 struct sm_member {
     struct sm_policy_member policy; /* the first member of the struct */
     struct sm_member *next;         /* in a list of victims */
@@ -39,12 +40,8 @@ struct sm_member {
     int device; /* that its memory is on, or its last memory was */
     atomic_bool is_leaving;
     bool is_stuck;
+    bool is_of_host; /* constant */
 };
-
-static inline bool sm_member_is_of_host(const struct sm_member *member)
-{
-    return member->device == SM_BUDGET_HOST;
-}
 
 /* All zeros: none. */
 struct sm_reservation {

@@ -30,7 +30,7 @@ struct departure {
 
 bool sm_is_host_only_copy(const struct synced_mem *mem)
 {
-    return sm_whole_head(&mem->record) == sm_bit(SM_CPU);
+    return sm_whole_head(&mem->record) == sm_bit(SM_CPU) && sm_size(mem) > 0;
 }
 
 /* Returns whether the object may lose its host copy now. */
@@ -95,8 +95,6 @@ static synced_mem_status begin_spill(struct departure *departure)
     departure->from = copy;
     departure->given = copy->given;
     departure->size = sm_size(departure->mem);
-    if (departure->size == 0)
-        return SYNCED_MEM_OK;
     SM_TRY(make_backing(departure));
     if (!departure->backing)
         return SYNCED_MEM_OK;
