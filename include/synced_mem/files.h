@@ -23,7 +23,7 @@ extern "C" {
  * - A release of memory transfers nothing, and leaves the contents in the file.
  * - A read that fails, or that the end of the file cuts short, is an ERR_FILE of the call that waits for it. The object
  *   is as before.
- * - A call that reads the file blocks until the bytes have been read, also a push, pull or access on a stream, but not
+ * - A call that reads the file blocks until the bytes have been read, also a push, pull, copy or access on a stream, but not
  *   a hold (synced_mem/budget.h).
  * - Contents are those that each read returned. The library does not notice if others change the file.
  * - In a forked child, calls that read, write, use or wait for a file that its parent opened return ERR_FORKED.
@@ -66,7 +66,7 @@ SYNCED_MEM_API int synced_mem_in_file(const synced_mem *mem);
  * waits for writes; a program that ends without it may lose them.
  *
  * The host copy is written if it is valid, else the device copy, without a host copy. Contents that are in a file alone
- * are first read to the host, and the call waits for that. synced_mem_file_wait() returns failures after the call.
+ * are first read to the host, behind the call. synced_mem_file_wait() returns failures after the call.
  *
  * Errors: GPU errors, of contents that only the device has; ERR_FILE (no thread is left); ERR_INVALID_ARGUMENT (also a
  * file that can't be written); ERR_INVALID_STATE (no contents; unified placement; bytes of the file that are contents

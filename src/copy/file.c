@@ -132,13 +132,32 @@ synced_mem_status sm_file_check_end(struct synced_mem_file *file, uint64_t offse
                    (unsigned long long)end, (unsigned long long)size, (unsigned long long)offset);
 }
 
+/* ---- Reads ---- */
+
+void sm_file_enter_read(struct synced_mem_file *file, struct sm_file_extent *read, struct sm_fence *fence)
+{
+    read->fence = fence;
+    sm_files_lock();
+    sm_extents_add(&file->reads, &read->extent);
+    sm_files_unlock();
+}
+
+void sm_file_end_read(struct synced_mem_file *file, struct sm_file_extent *read)
+{
+    sm_files_lock();
+    sm_extents_remove(&file->reads, &read->extent);
+    sm_files_unlock();
+    sm_file_drop(file);
+}
+
 /* ---- Writes ---- */
 
+/* The device may go on with what was read. A job that fails is no reason for another one to fail. */
 static bool add_fence(struct sm_extent *extent, void *user)
 {
-    const struct sm_file_write *const write = (struct sm_file_write *)(void *)extent;
+    const struct sm_file_extent *const of_job = (struct sm_file_extent *)(void *)extent;
     struct sm_waits *const waits = user;
-    (void)sm_waits_add(waits, write->by->fence);
+    (void)sm_waits_add_for(waits, of_job->fence, SM_UNTIL_QUEUED | SM_MAY_FAIL);
     return !waits->full;
 }
 
@@ -163,22 +182,25 @@ synced_mem_status sm_file_find_writes(struct synced_mem_file *file, uint64_t off
 }
 
 /* Returns false if waits has no room for all. */
-static bool find_earlier_writes(const struct synced_mem_file *file, const struct sm_file_write *writes, size_t count,
-                                struct sm_waits *waits)
+static bool find_earlier_jobs(const struct synced_mem_file *file, const struct sm_file_extent *writes, size_t count,
+                              struct sm_waits *waits)
 {
     bool all = true;
-    for (size_t i = 0; i < count && all; i++)
-        all = sm_extents_visit(&file->writes, writes[i].extent.begin, writes[i].extent.end, add_fence, waits);
+    for (size_t i = 0; i < count && all; i++) {
+        const struct sm_extent *const extent = &writes[i].extent;
+        all = sm_extents_visit(&file->reads, extent->begin, extent->end, add_fence, waits) &&
+              sm_extents_visit(&file->writes, extent->begin, extent->end, add_fence, waits);
+    }
     return all;
 }
 
-bool sm_file_enter_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_write *writes,
+bool sm_file_enter_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_extent *writes,
                           size_t count, struct sm_waits *waits)
 {
     sm_files_lock();
-    const bool enters = find_earlier_writes(file, writes, count, waits);
+    const bool enters = find_earlier_jobs(file, writes, count, waits);
     for (size_t i = 0; i < count && enters; i++) {
-        writes[i].by = writing;
+        writes[i].fence = writing->fence;
         sm_extents_add(&file->writes, &writes[i].extent);
     }
     if (enters) {
@@ -191,7 +213,7 @@ bool sm_file_enter_writes(struct synced_mem_file *file, struct sm_file_writing *
     return enters;
 }
 
-void sm_file_end_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_write *writes,
+void sm_file_end_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_extent *writes,
                         size_t count, const struct sm_outcome *outcome)
 {
     sm_files_lock();

@@ -2,8 +2,9 @@
  * Open files, in which contents of objects are. The words:
  *
  *    backing   a range of the file that has contents of a living object; an extent
+ *    read      a range of the file that a job (file_job.h) has yet to read; an extent
  *    write     a range of the file that is yet to be written, by a writing; an extent
- *    writing   what writes such ranges and has one fence: a file job (file_job.h)
+ *    writing   what writes such ranges and has one fence: a file job
  *    cached    of a descriptor: its reads and writes go through the system's cache, unlike direct ones
  *
  * One lock guards the extents of all files.
@@ -24,9 +25,10 @@ struct sm_file_writing {
     struct sm_file_writing *newer;
 };
 
-struct sm_file_write {
+/* A read or a write. */
+struct sm_file_extent {
     struct sm_extent extent; /* first, as the tree gives it back */
-    struct sm_file_writing *by;
+    struct sm_fence *fence;  /* of its job; no longer queueing when the job has read, or written */
 };
 
 struct synced_mem_file {
@@ -37,6 +39,7 @@ struct synced_mem_file {
     struct sm_file_facts facts;
     /* Guarded by the lock of all files: */
     struct sm_extents backings;
+    struct sm_extents reads;
     struct sm_extents writes;
     struct sm_file_writing *oldest; /* of those that have not ended, in the order of their begin */
     struct sm_file_writing *newest;
@@ -67,13 +70,19 @@ void sm_files_unlock(void);
 synced_mem_status sm_file_find_writes(struct synced_mem_file *file, uint64_t offset, uint64_t size,
                                       struct sm_waits *waits);
 
-/* Enters a writing with its ranges, of which the extents are set. Adds to waits the fences of those before it that
+/* Enters a read, of which the extent is set. Later writes of these bytes come after it, also if the object whose
+ * contents they are has left the file. */
+void sm_file_enter_read(struct synced_mem_file *file, struct sm_file_extent *read, struct sm_fence *fence);
+/* Ends the read, and removes a reference to the file. */
+void sm_file_end_read(struct synced_mem_file *file, struct sm_file_extent *read);
+
+/* Enters a writing with its writes, of which the extents are set. Adds to waits the fences of earlier jobs that read or
  * write the same bytes. Returns false if waits is full: nothing was entered, and the caller waits and calls again. */
-bool sm_file_enter_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_write *writes,
+bool sm_file_enter_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_extent *writes,
                           size_t count, struct sm_waits *waits);
 /* Ends the writing, with its failure or OK, and removes a reference to the file: when sm_file_wait() has returned, no
  * writing holds it. */
-void sm_file_end_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_write *writes,
+void sm_file_end_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_extent *writes,
                         size_t count, const struct sm_outcome *outcome);
 
 /* Waits for the writings that have begun, and returns why the first of all since the last call failed. Blocks. */

@@ -46,8 +46,8 @@ struct sm_file_job {
     struct sm_detail why;
     struct sm_trace_who who; /* the first object of the job */
     struct sm_file_writing writing;
-    struct sm_file_write *writes_of; /* of each part; NULL: the job reads */
-    struct sm_file_end *end;         /* NULL: the failure is the file's */
+    struct sm_file_extent *extents; /* of each part */
+    struct sm_file_end *end;        /* NULL: the failure is the file's */
     /* Constant once it has begun: */
     uint64_t bytes;
     size_t count;
@@ -187,7 +187,7 @@ static void end_write(struct sm_file_job *job)
     struct sm_file_end *const end = job->end;
     struct synced_mem_file *const file = job->file;
     job->file = NULL;
-    sm_file_end_writes(file, &job->writing, job->writes_of, job->count, end ? &none : &outcome);
+    sm_file_end_writes(file, &job->writing, job->extents, job->count, end ? &none : &outcome);
     sm_fence_close(job->fence, SM_FENCE_DONE, false);
     if (!end)
         return;
@@ -207,12 +207,12 @@ static void drop_ranges(struct sm_file_job *job)
 
 /* The fence may be held long after the reads. Each member is NULL before its reference goes, as the child of a fork
  * drops what is left. */
-static void drop_read_files(struct sm_file_job *job)
+static void end_reads_of_files(struct sm_file_job *job)
 {
     for (size_t i = 0; i < job->count && !job->writes; i++) {
         struct synced_mem_file *const file = job->parts[i].file;
         job->parts[i].file = NULL;
-        sm_file_drop(file);
+        sm_file_end_read(file, &job->extents[i]);
     }
 }
 
@@ -221,7 +221,7 @@ static void end_job(struct sm_file_job *job)
 {
     drop_ranges(job);
     const bool failed = get_job_status(job) != SYNCED_MEM_OK;
-    drop_read_files(job);
+    end_reads_of_files(job);
     if (job->writes)
         end_write(job);
     else if (job->internal)
@@ -280,11 +280,13 @@ static void wait_for_earlier_work(struct sm_file_task *task)
     note_status(job, sm_waits_wait(&job->waits, &ended));
 }
 
+/* In the child of a fork the job may not have ended. */
 static void free_task_job(struct sm_file_task *task)
 {
     struct sm_file_job *const job = get_job_of_task(task);
     sm_waits_end(&job->waits);
-    drop_read_files(job);
+    for (size_t i = 0; i < job->count && !job->writes; i++)
+        sm_file_drop(job->parts[i].file);
     sm_file_drop(job->file);
     free(job);
 }
@@ -351,7 +353,7 @@ static synced_mem_status open_job_fence(struct sm_file_job *job)
 static synced_mem_status make_job(size_t room, bool writes, struct sm_stream *internal, struct sm_file_job **out)
 {
     SM_TRY(start_threads(writes ? SM_FILE_WRITERS : SM_FILE_READERS));
-    const size_t size = sizeof(struct sm_file_part) + (writes ? sizeof(struct sm_file_write) : 0);
+    const size_t size = sizeof(struct sm_file_part) + sizeof(struct sm_file_extent);
     struct sm_file_job *const job = calloc(1, sizeof *job + room * size);
     if (!job)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a file's transfers");
@@ -361,7 +363,7 @@ static synced_mem_status make_job(size_t room, bool writes, struct sm_stream *in
     job->generation = sm_process_generation();
     job->internal = internal;
     sm_trace_cause(&job->who);
-    job->writes_of = writes ? (struct sm_file_write *)(void *)(job->parts + room) : NULL;
+    job->extents = (struct sm_file_extent *)(void *)(job->parts + room);
     const synced_mem_status status = open_job_fence(job);
     if (status != SYNCED_MEM_OK)
         free(job);
@@ -448,6 +450,19 @@ static void join_parts(struct sm_file_job *job)
     job->count = count;
 }
 
+static struct sm_extent get_extent(const struct sm_file_part *part)
+{
+    return (struct sm_extent){.begin = part->offset, .end = get_end(part)};
+}
+
+static void enter_reads(struct sm_file_job *job)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        job->extents[i].extent = get_extent(&job->parts[i]);
+        sm_file_enter_read(job->parts[i].file, &job->extents[i], job->fence);
+    }
+}
+
 void sm_file_reads_begin(struct sm_file_reads *reads)
 {
     struct sm_file_job *const job = reads->job;
@@ -458,6 +473,7 @@ void sm_file_reads_begin(struct sm_file_reads *reads)
         join_parts(job);
     }
     reads->job = NULL;
+    enter_reads(job);
     begin_job(job);
 }
 
@@ -509,7 +525,7 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
                                   .memory = sm_copy_data(source->copy),
                                   .size = source->size,
                                   .internal = source->internal};
-    job->writes_of[job->count++].extent = (struct sm_extent){.begin = offset, .end = offset + source->size};
+    job->extents[job->count++].extent = get_extent(part);
     job->bytes += source->size;
     wait_if_full(job);
     (void)sm_waits_add(&job->waits, source->after);
@@ -531,7 +547,7 @@ void sm_file_writes_begin(struct sm_file_writes *writes)
     job->end = writes->end;
     job->writing.fence = job->fence;
     wait_if_full(job);
-    while (!sm_file_enter_writes(job->file, &job->writing, job->writes_of, job->count, &job->waits))
+    while (!sm_file_enter_writes(job->file, &job->writing, job->extents, job->count, &job->waits))
         wait_if_full(job);
     begin_job(job);
 }

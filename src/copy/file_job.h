@@ -61,8 +61,8 @@ synced_mem_status sm_file_writes_make(struct sm_file_writes *writes);
 /* Adds a part, which goes to the offset in the file, and enters the job as a read of its copy. Does not block. Cannot
  * fail. */
 void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_source *source, uint64_t offset);
-/* Begins the job, which has parts. It comes after earlier ones that write the same bytes. Does not block unless the
- * system has no memory. */
+/* Begins the job, which has parts. It comes after earlier ones that read or write the same bytes. Does not block unless
+ * the system has no memory. */
 void sm_file_writes_begin(struct sm_file_writes *writes);
 
 /* Waits for the job, and returns how it has ended. Blocks. */

@@ -401,8 +401,10 @@ void sm_member_end(struct sm_member *member)
         const unsigned seen = sm_events_seen(&departures);
         sm_lock(&guard);
         const bool leaving = is_leaving(member);
-        if (!leaving)
+        if (!leaving) {
             withdraw_member(member);
+            sm_policy_forget(&member->policy);
+        }
         sm_unlock(&guard);
         if (!leaving)
             return;

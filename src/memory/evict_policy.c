@@ -3,13 +3,15 @@
 
 enum { LEAST_OVERDUE = 8 };
 
+/* ---- Uses ---- */
+
 static uint64_t mean_interval(const struct sm_policy_member *member)
 {
     const uint32_t known = member->count < SM_POLICY_INTERVALS ? member->count : SM_POLICY_INTERVALS;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < known; i++)
         sum += member->intervals[i];
-    return known > 0 ? sum / known : 0;
+    return sum / known;
 }
 
 static void note_interval(struct sm_policy_member *member, uint64_t interval)
@@ -18,16 +20,47 @@ static void note_interval(struct sm_policy_member *member, uint64_t interval)
     member->count++;
     if (member->count == 2 * SM_POLICY_INTERVALS) /* the ring goes on, and the count never wraps around */
         member->count = SM_POLICY_INTERVALS;
+    member->interval = mean_interval(member);
+}
+
+void sm_policy_forget(struct sm_policy_member *member)
+{
+    if (member->of)
+        member->of->members--;
+    *member = (struct sm_policy_member){.of = NULL};
 }
 
 void sm_policy_use(struct sm_policy *policy, struct sm_policy_member *member)
 {
     sm_policy_withdraw(policy, member);
     const uint64_t now = ++policy->now;
-    if (member->used_at != 0)
+    if (member->of == policy) {
         note_interval(member, now - member->used_at);
+    } else {
+        sm_policy_forget(member);
+        member->of = policy;
+        policy->members++;
+    }
     member->used_at = now;
-    member->expected_at = now + mean_interval(member);
+}
+
+/* ---- Candidates ---- */
+
+static bool is_new(const struct sm_policy_member *member)
+{
+    return member->count == 0;
+}
+
+static uint64_t get_interval(const struct sm_policy *policy, const struct sm_policy_member *member)
+{
+    return is_new(member) ? policy->members : member->interval;
+}
+
+/* Returns the last time at which the member is not overdue. */
+static uint64_t get_deadline(const struct sm_policy *policy, const struct sm_policy_member *member)
+{
+    const uint64_t interval = get_interval(policy, member);
+    return member->used_at + interval + (2 * interval > LEAST_OVERDUE ? 2 * interval : LEAST_OVERDUE);
 }
 
 static struct sm_heap *find_heap(struct sm_policy *policy, const struct sm_policy_member *member)
@@ -35,18 +68,37 @@ static struct sm_heap *find_heap(struct sm_policy *policy, const struct sm_polic
     return &policy->heaps[member->kind][member->is_dirty];
 }
 
-/* The first to go has the least key: of an expected candidate that with the greatest time, of others that with the
- * earliest use. */
-static void add_candidate(struct sm_policy *policy, struct sm_policy_member *member, enum sm_policy_kind kind)
+/* The first to go, which has the greatest distance at any time, has the least key. */
+static uint64_t get_key(const struct sm_policy_member *member)
 {
-    member->kind = (unsigned char)kind;
-    sm_heap_add(find_heap(policy, member), &member->place,
-                kind == SM_POLICY_EXPECTED ? UINT64_MAX - member->expected_at : member->used_at);
-    if (kind != SM_POLICY_EXPECTED)
-        return;
-    const uint64_t interval = member->expected_at - member->used_at;
-    sm_heap_add(&policy->timers, &member->timer,
-                member->expected_at + (interval > LEAST_OVERDUE ? interval : LEAST_OVERDUE));
+    switch ((enum sm_policy_kind)member->kind) {
+    case SM_POLICY_NEW:
+    case SM_POLICY_KNOWN:
+        return UINT64_MAX - (member->used_at + member->interval);
+    case SM_POLICY_OVERDUE:
+        return member->used_at + SM_POLICY_INTERVALS * (UINT32_MAX - member->interval);
+    case SM_POLICY_NEW_OVERDUE:
+    case SM_POLICY_KINDS:
+        break;
+    }
+    return member->used_at;
+}
+
+static bool is_overdue(const struct sm_policy_member *member)
+{
+    return member->kind == SM_POLICY_NEW_OVERDUE || member->kind == SM_POLICY_OVERDUE;
+}
+
+static void add_candidate(struct sm_policy *policy, struct sm_policy_member *member)
+{
+    const uint64_t deadline = get_deadline(policy, member);
+    if (policy->now > deadline)
+        member->kind = is_new(member) ? SM_POLICY_NEW_OVERDUE : SM_POLICY_OVERDUE;
+    else
+        member->kind = is_new(member) ? SM_POLICY_NEW : SM_POLICY_KNOWN;
+    sm_heap_add(find_heap(policy, member), &member->place, get_key(member));
+    if (!is_overdue(member))
+        sm_heap_add(&policy->timers, &member->timer, deadline);
 }
 
 void sm_policy_offer(struct sm_policy *policy, struct sm_policy_member *member, bool dirty)
@@ -55,13 +107,13 @@ void sm_policy_offer(struct sm_policy *policy, struct sm_policy_member *member, 
         return;
     member->is_candidate = true;
     member->is_dirty = dirty;
-    add_candidate(policy, member, member->count == 0 ? SM_POLICY_NEW : SM_POLICY_EXPECTED);
+    add_candidate(policy, member);
 }
 
 static void remove_candidate(struct sm_policy *policy, struct sm_policy_member *member)
 {
     sm_heap_remove(find_heap(policy, member), &member->place);
-    if (member->kind == SM_POLICY_EXPECTED)
+    if (!is_overdue(member))
         sm_heap_remove(&policy->timers, &member->timer);
 }
 
@@ -73,39 +125,44 @@ void sm_policy_withdraw(struct sm_policy *policy, struct sm_policy_member *membe
     member->is_candidate = false;
 }
 
+/* ---- The choice ---- */
+
 static struct sm_policy_member *member_of_timer(struct sm_heap_node *timer)
 {
     return (struct sm_policy_member *)(void *)((char *)timer - offsetof(struct sm_policy_member, timer));
 }
 
+/* The deadline of a new one may be a later one by now, as there are more members. */
 static void move_overdue(struct sm_policy *policy)
 {
     while (policy->timers.least && policy->timers.least->key < policy->now) {
         struct sm_policy_member *const member = member_of_timer(policy->timers.least);
         remove_candidate(policy, member);
-        add_candidate(policy, member, SM_POLICY_OVERDUE);
+        add_candidate(policy, member);
     }
 }
 
-/* Returns how much earlier than others the member goes: its distance, or its age. The distance is negative if the
- * member is expected by now. */
+/* The distance is negative if the member is expected by now. */
+static int64_t get_distance(const struct sm_policy *policy, const struct sm_policy_member *member)
+{
+    const uint64_t age = policy->now - member->used_at;
+    if (member->kind == SM_POLICY_NEW_OVERDUE)
+        return (int64_t)age;
+    if (member->kind == SM_POLICY_OVERDUE)
+        return (int64_t)(member->interval + age / SM_POLICY_INTERVALS);
+    return (int64_t)(get_interval(policy, member) - age);
+}
+
+/* Returns how much earlier than others the member goes. */
 static int64_t get_rank(const struct sm_policy *policy, const struct sm_policy_member *member)
 {
-    const int64_t distance = member->kind == SM_POLICY_EXPECTED ? (int64_t)(member->expected_at - policy->now)
-                                                                : (int64_t)(policy->now - member->used_at);
+    const int64_t distance = get_distance(policy, member);
     return member->is_dirty && distance > 0 ? distance / 2 : distance;
 }
 
-/* The candidates that a choice is among. */
-struct among {
-    bool clean;
-    bool dirty;
-};
-
-static struct sm_policy_member *find_first(struct sm_policy *policy, enum sm_policy_kind kind, struct among among,
-                                           struct sm_policy_member *best)
+static struct sm_policy_member *find_first(const struct sm_policy *policy, bool dirty, struct sm_policy_member *best)
 {
-    for (int dirty = !among.clean; dirty < 1 + among.dirty; dirty++) {
+    for (int kind = 0; kind < SM_POLICY_KINDS; kind++) {
         struct sm_policy_member *const member = (struct sm_policy_member *)(void *)policy->heaps[kind][dirty].least;
         if (member && (!best || get_rank(policy, member) > get_rank(policy, best)))
             best = member;
@@ -113,21 +170,12 @@ static struct sm_policy_member *find_first(struct sm_policy *policy, enum sm_pol
     return best;
 }
 
-static struct sm_policy_member *find_among(struct sm_policy *policy, struct among among)
-{
-    struct sm_policy_member *const new = find_first(policy, SM_POLICY_NEW, among, NULL);
-    if (new)
-        return new;
-    struct sm_policy_member *const expected = find_first(policy, SM_POLICY_EXPECTED, among, NULL);
-    return find_first(policy, SM_POLICY_OVERDUE, among, expected);
-}
-
 struct sm_policy_member *sm_policy_take(struct sm_policy *policy)
 {
     move_overdue(policy);
-    struct sm_policy_member *first = find_among(policy, (struct among){.clean = true, .dirty = !policy->clean_first});
-    if (!first && policy->clean_first)
-        first = find_among(policy, (struct among){.dirty = true});
+    struct sm_policy_member *first = find_first(policy, false, NULL);
+    if (!first || !policy->clean_first)
+        first = find_first(policy, true, first);
     if (first)
         sm_policy_withdraw(policy, first);
     return first;

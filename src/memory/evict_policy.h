@@ -4,20 +4,21 @@
  *
  *    member       something that takes up memory and can be brought back: for the library, an object's device copy
  *    use          a member is needed; the policy's time counts the uses of all members
- *    interval     the time between two uses of a member
  *    candidate    a member that nobody uses now, so that it may go
  *    dirty        of a candidate: its bytes have to be moved before it goes
- *    distance     the time to the predicted next use: the last use and the mean of the last four intervals
- *    overdue      of a candidate: its predicted use has passed by more than one interval, and by more than eight uses
+ *    new          of a member: it was used once
+ *    interval     the mean of the last four times between two uses of a member; of a new one, the number of members, as
+ *                 that is the interval of each if all are used in turn
+ *    age          the time since a member's last use
+ *    overdue      of a candidate: its age exceeds its interval by more than two intervals, and by more than eight uses
+ *    distance     the time to the next use, as far as it can be predicted:
+ *                    interval - age        of a candidate that is not overdue
+ *                    interval + age / 4    of an overdue one; the mean of its last intervals and of the one that lasts
+ *                    age                   of an overdue one that is new
  *
- * The candidate that goes first:
- *
- *    1. one without an interval, of these the one that was used first
- *    2. else the one with the greatest distance; of an overdue one its age counts, the time since its last use
- *
- * The distance of a dirty candidate counts half; with clean_first, it goes only if no other candidate is left. Each
- * kind of candidates is in a heap of its own, since only candidates of different kinds change their order while time
- * goes by. The caller locks, and owns the members' structs.
+ * The candidate with the greatest distance goes first. That of a dirty one counts half; with clean_first, it goes only
+ * if no other candidate is left. Each kind of candidates is in a heap of its own, since only candidates of different
+ * kinds change their order while time goes by. The caller locks, and owns the members' structs.
  */
 #ifndef SM_EVICT_POLICY_H
 #define SM_EVICT_POLICY_H
@@ -25,14 +26,17 @@
 #include "base/heap.h"
 
 enum { SM_POLICY_INTERVALS = 4 };
-enum sm_policy_kind { SM_POLICY_NEW, SM_POLICY_EXPECTED, SM_POLICY_OVERDUE, SM_POLICY_KINDS };
+enum sm_policy_kind { SM_POLICY_NEW, SM_POLICY_KNOWN, SM_POLICY_NEW_OVERDUE, SM_POLICY_OVERDUE, SM_POLICY_KINDS };
+
+struct sm_policy;
 
 /* All zeros: not used yet, and no candidate. */
 struct sm_policy_member {
     struct sm_heap_node place; /* among the candidates of its kind; the first member of the struct */
-    struct sm_heap_node timer; /* of an expected candidate: when it is overdue */
+    struct sm_heap_node timer; /* of a candidate that is not overdue: when it may be */
+    struct sm_policy *of;      /* the policy that counts it; NULL: it was not used yet */
     uint64_t used_at;
-    uint64_t expected_at;
+    uint64_t interval;                       /* the mean; 0 of a new one */
     uint32_t intervals[SM_POLICY_INTERVALS]; /* the last ones, in a ring */
     uint32_t count;                          /* of intervals, ever */
     unsigned char kind;                      /* of a candidate: enum sm_policy_kind */
@@ -43,13 +47,18 @@ struct sm_policy_member {
 /* All zeros: no members. */
 struct sm_policy {
     uint64_t now;
+    uint64_t members; /* that were used and not forgotten */
     bool clean_first;
     struct sm_heap heaps[SM_POLICY_KINDS][2]; /* the second: of dirty candidates */
     struct sm_heap timers;
 };
 
-/* Counts a use of the member, which is no candidate from now on. */
+/* Counts a use of the member, which is no candidate from now on. A member of another policy, where it is no candidate,
+ * is forgotten there first. */
 void sm_policy_use(struct sm_policy *policy, struct sm_policy_member *member);
+
+/* Forgets the uses of a member that is no candidate. */
+void sm_policy_forget(struct sm_policy_member *member);
 
 /* Makes the member a candidate. No effect if it is one. */
 void sm_policy_offer(struct sm_policy *policy, struct sm_policy_member *member, bool dirty);

@@ -12,6 +12,7 @@ struct check {
     size_t count;
     uint64_t begin;
     uint64_t end;
+    struct sm_extent in_use; /* the bytes that an object has in the file, if the write is refused */
 };
 
 static int compare_roots(const void *a, const void *b)
@@ -21,26 +22,30 @@ static int compare_roots(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Returns whether one of the root's records has this backing and bytes in the range. */
-static bool has_records_in(struct synced_mem *root, const struct sm_backing *backing, const struct check *check)
+/* Returns whether one of the root's records has this backing and bytes in the range. Notes those of the first one. */
+static bool has_records_in(struct synced_mem *root, const struct sm_backing *backing, struct check *check)
 {
     const uint64_t from = check->begin > backing->extent.begin ? check->begin : backing->extent.begin;
     const uint64_t to = check->end < backing->extent.end ? check->end : backing->extent.end;
     const size_t end = (size_t)(to - backing->origin);
     struct sm_record *each =
         sm_is_divided(root) ? &sm_find_piece(root, (size_t)(from - backing->origin))->record : sm_own_record(root);
-    for (; each; each = sm_next_before(each, end))
-        if (sm_is_in_file(each) && sm_backing_of(each) == backing)
-            return true;
-    return false;
+    while (each && !(sm_is_in_file(each) && sm_backing_of(each) == backing))
+        each = sm_next_before(each, end);
+    if (each)
+        check->in_use =
+            (struct sm_extent){.begin = sm_offset_in_file(each), .end = sm_offset_in_file(each) + sm_size_of(each)};
+    return each != NULL;
 }
 
 static bool is_free(struct sm_extent *extent, void *user)
 {
     const struct sm_backing *const backing = (const struct sm_backing *)(const void *)extent;
-    const struct check *const check = user;
+    struct check *const check = user;
     struct synced_mem *const *const own =
         bsearch(&backing->root, check->roots, check->count, sizeof *check->roots, compare_roots);
+    if (!own)
+        check->in_use = *extent;
     return own && !has_records_in(*own, backing, check);
 }
 
@@ -54,6 +59,7 @@ synced_mem_status sm_check_overwritten(struct synced_mem_file *file, uint64_t of
     if (allowed)
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                   "an object has its contents in the file's bytes %llu to %llu: change, clear or release it first",
-                   (unsigned long long)check.begin, (unsigned long long)check.end);
+                   "an object has contents among the %llu bytes at offset %llu of the file: change, clear or release "
+                   "all of them first",
+                   (unsigned long long)(check.in_use.end - check.in_use.begin), (unsigned long long)check.in_use.begin);
 }

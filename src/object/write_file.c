@@ -30,7 +30,6 @@ struct call {
     struct target *targets; /* listed in each round, as the pieces may have been cut meanwhile */
     size_t count;
     size_t room;
-    struct sm_fence *load; /* of the job that reads contents from files; NULL: none does */
 };
 
 /* ---- Checks ---- */
@@ -249,15 +248,6 @@ static void drop_sources(struct call *call)
     }
 }
 
-/* Returns the fence of the job that reads contents from files, held; NULL: it is done, or there is none. */
-static struct sm_fence *hold_load(const struct call *call)
-{
-    for (size_t i = 0; i < call->count; i++)
-        if (call->targets[i].is_loaded && call->targets[i].source.after)
-            return sm_fence_hold(call->targets[i].source.after);
-    return NULL;
-}
-
 /* The last step that can fail makes the job. */
 static synced_mem_status write_targets(struct call *call)
 {
@@ -274,7 +264,6 @@ static synced_mem_status write_targets(struct call *call)
         sm_close_write(target->record);
     }
     sm_file_writes_begin(&writes);
-    call->load = hold_load(call);
     return SYNCED_MEM_OK;
 }
 
@@ -310,15 +299,6 @@ static synced_mem_status run_round(struct call *call)
 
 /* ---- All ---- */
 
-/* Once the objects leave their files or are released, others may be written over these bytes. A failure is one of the
- * write too, which is begun. */
-static void wait_for_load(struct sm_fence *load)
-{
-    if (load)
-        (void)sm_fence_wait(load);
-    sm_fence_drop(load);
-}
-
 static synced_mem_status run_rounds(struct call *call)
 {
     const size_t count = call->of->count;
@@ -338,7 +318,7 @@ static synced_mem_status run_rounds(struct call *call)
     return status;
 }
 
-static synced_mem_status write_once(const struct sm_write_call *of, struct synced_mem **failed, struct sm_fence **load)
+static synced_mem_status write_once(const struct sm_write_call *of, struct synced_mem **failed)
 {
     struct call call = {.of = of};
     SM_TRY(check_ranges(of, failed));
@@ -347,7 +327,6 @@ static synced_mem_status write_once(const struct sm_write_call *of, struct synce
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu writes", of->count);
     const synced_mem_status status = run_rounds(&call);
     *failed = call.round.failed;
-    *load = call.load;
     free(call.targets);
     free(call.round.roots.list);
     return sm_reap_after(status, false);
@@ -356,7 +335,6 @@ static synced_mem_status write_once(const struct sm_write_call *of, struct synce
 synced_mem_status sm_write_files(const struct sm_write_call *of, struct synced_mem **failed)
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
-    struct sm_fence *load = NULL;
     synced_mem_status status;
     *failed = NULL;
     if (!of->file->facts.writes)
@@ -365,9 +343,8 @@ synced_mem_status sm_write_files(const struct sm_write_call *of, struct synced_m
         return SYNCED_MEM_OK;
     SM_TRY(sm_gates_begin(of->mems, of->count, SM_SIDES, SM_READ, failed));
     do
-        status = write_once(of, failed, &load);
+        status = write_once(of, failed);
     while (sm_reclaim_helps(&reclaim, status));
     sm_gates_end(of->mems, of->count, SM_SIDES);
-    wait_for_load(load);
     return status;
 }

@@ -4,8 +4,6 @@
 
 #include "system/file_at.h"
 
-#include <pthread.h>
-
 enum { OFFSET = 4099 };
 
 /* Makes a read last so long that a fork happens meanwhile. */
@@ -96,29 +94,19 @@ static void meet_work_in_flight(const void *unused)
     leaves_memory = true;
 }
 
-/* Returns when the contents have been read. */
-static void *write_elsewhere(void *unused)
-{
-    (void)unused;
-    OK(synced_mem_async_write_file(it.mem, it.file, 100000, SYNCED_MEM_NO_STREAM));
-    return NULL;
-}
-
-/* Another thread writes the contents to another place, so their load is in flight at the fork. */
+/* The contents are written to another place, so their load is in flight at the fork. */
 START_TEST(work_in_flight)
 {
-    pthread_t thread;
     it.file = make_file(FILE_BYTES, 1);
     it.mem = make_in_file(SIZE, it.file, OFFSET);
     it.host = make_at_cpu(SIZE, 3);
     holds_reads = true;
-    ck_assert_int_eq(pthread_create(&thread, NULL, write_elsewhere, NULL), 0);
+    OK(synced_mem_async_write_file(it.mem, it.file, 100000, SYNCED_MEM_NO_STREAM));
     OK(synced_mem_async_write_file(it.host, it.file, 300000, SYNCED_MEM_NO_STREAM));
     while (held < 2)
         (void)usleep(1000);
     ck_assert(child_succeeds(meet_work_in_flight, NULL));
     holds_reads = false;
-    ck_assert_int_eq(pthread_join(thread, NULL), 0);
     OK(synced_mem_file_wait(it.file));
     ck_assert(host_has(it.mem, OFFSET));
     RELEASE_EACH(it.mem, it.host);

@@ -169,7 +169,7 @@ START_TEST(over_living_objects)
     synced_mem *const first = make_in_file(SIZE, file, 0), *const second = make_in_file(SIZE, file, SIZE + 1);
     synced_mem *const mem = make_at_cpu(SIZE, 2);
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_write_file(mem, file, 1, SYNCED_MEM_NO_STREAM));
-    SAYS("an object has its contents in the file's bytes 1 to 10008");
+    SAYS("an object has contents among the 10007 bytes at offset 0 of the file");
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_write_file(mem, file, SIZE, SYNCED_MEM_NO_STREAM));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_write_file(first, file, 0, SYNCED_MEM_NO_STREAM));
     ck_assert(host_has(first, 0));
@@ -197,7 +197,9 @@ START_TEST(over_parts)
     host_fill(given(synced_mem_mutable_cpu_data(view)), SIZE, 3);
     pattern_write(in_file + SIZE, SIZE, 3);
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_write_file(view, file, SIZE + 1, SYNCED_MEM_NO_STREAM));
+    SAYS("the 10007 bytes at offset 20014 "); /* of the part behind the view */
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_write_file(other, file, SIZE, SYNCED_MEM_NO_STREAM));
+    SAYS("the 30021 bytes at offset 0 "); /* all of them have to leave the file */
     OK(synced_mem_async_write_file(view, file, SIZE, SYNCED_MEM_NO_STREAM));
     OK(synced_mem_file_wait(file));
     ck_assert(file_is_right(3 * SIZE));

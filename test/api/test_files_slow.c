@@ -5,6 +5,8 @@
 #include "system/file.h"
 #include "system/file_at.h"
 
+#include <errno.h>
+
 enum { SIZE = 5003, FILES_SIZE = 10 };
 
 int __real_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
@@ -15,15 +17,34 @@ int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t o
     return __real_sm_file_write_at(file, data, bytes, offset);
 }
 
-static atomic_bool slow_reads;
+/* While reads are held they do not begin, for some seconds at most. */
+static atomic_bool holds_reads;
+static atomic_bool fails_reads;
+static atomic_uint reads, wrong_reads;
+
+static void hold_reads(void)
+{
+    reads = wrong_reads = 0;
+    holds_reads = true;
+}
+
+static void wait_for_held_reads(void)
+{
+    for (int i = 0; i < 5000 && holds_reads; i++)
+        (void)usleep(1000);
+}
 
 int __real_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, size_t *done);
 int __wrap_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, size_t *done);
 int __wrap_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, size_t *done)
 {
-    if (slow_reads)
-        (void)usleep(100000);
-    return __real_sm_file_read_at(file, data, bytes, offset, done);
+    wait_for_held_reads();
+    if (fails_reads)
+        return EIO;
+    const int error = __real_sm_file_read_at(file, data, bytes, offset, done);
+    wrong_reads += memcmp(data, in_file + offset, *done) != 0;
+    reads++;
+    return error;
 }
 
 static atomic_int closed;
@@ -54,22 +75,81 @@ START_TEST(bytes_before_a_write)
 }
 END_TEST
 
-/* A write of contents that are in a file alone has read them when it returns: others may then go there. */
-START_TEST(a_write_reads_first)
+/* Lets another object write the bytes that reads of the object have yet to read, once it has left its file. The calls
+ * return before these are read. */
+static void write_over_held_reads(synced_mem *mem, synced_mem_file *file)
+{
+    synced_mem *const other = make_at_cpu(SIZE, 2);
+    OK(synced_mem_async_write_file(other, file, 0, SYNCED_MEM_NO_STREAM));
+    ck_assert_uint_eq(reads, 0);
+    (void)usleep(50000); /* a write that does not wait would be over */
+    ck_assert_uint_eq(reads, 0);
+    holds_reads = false;
+    OK(synced_mem_file_wait(file));
+    ck_assert_uint_ge(reads, 1);
+    ck_assert_uint_eq(wrong_reads, 0);
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(other));
+}
+
+/* A write of contents that are in a file alone has yet to read them when it returns. */
+START_TEST(a_write_reads_before_others_write)
 {
     synced_mem_file *const file = make_file(2 * SIZE, 1);
-    synced_mem *const mem = make_in_file(SIZE, file, 0), *const other = make_at_cpu(SIZE, 2);
-    slow_reads = true;
+    synced_mem *const mem = make_in_file(SIZE, file, 0);
+    hold_reads();
     OK(synced_mem_async_write_file(mem, file, SIZE, SYNCED_MEM_NO_STREAM));
-    OK(_i == 0 ? synced_mem_release(mem) : synced_mem_clear(mem));
-    OK(synced_mem_async_write_file(other, file, 0, SYNCED_MEM_NO_STREAM));
-    OK(synced_mem_file_wait(file));
-    slow_reads = false;
+    if (_i == 0)
+        OK(synced_mem_clear(mem));
+    else
+        OK(synced_mem_release(mem));
+    write_over_held_reads(_i == 0 ? mem : NULL, file);
     memcpy(in_file + SIZE, in_file, SIZE);
     pattern_write(in_file, SIZE, 2);
     ck_assert(file_is_right(2 * SIZE));
-    OK(_i == 0 ? SYNCED_MEM_OK : synced_mem_release(mem));
+    end_file(file);
+}
+END_TEST
+
+/* A hold returns before it has read. */
+START_TEST(a_hold_reads_before_others_write)
+{
+    synced_mem_options options = default_options();
+    synced_mem_file *const file = make_file(SIZE, 1);
+    synced_mem *mem;
+    options.evictable = 1;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    OK(synced_mem_use_file(mem, file, 0));
+    hold_reads();
+    OK(synced_mem_hold(&mem, 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY));
+    ck_assert(given(synced_mem_overwrite_cpu_data(mem)));
+    OK(synced_mem_unhold(&mem, 1, SYNCED_MEM_SIDE_GPU));
+    write_over_held_reads(mem, file);
+    end_file(file);
+}
+END_TEST
+
+/* A write does not fail with a read that it has waited for. */
+START_TEST(a_failed_read_fails_no_write)
+{
+    synced_mem_file *const file = make_file(SIZE, 1);
+    FILE *const elsewhere_behind = tmpfile();
+    synced_mem_file *elsewhere = NULL;
+    OK(synced_mem_file_open(&elsewhere, file_number(elsewhere_behind)));
+    synced_mem *const mem = make_in_file(SIZE, file, 0), *const other = make_at_cpu(SIZE, 2);
+    hold_reads();
+    fails_reads = true;
+    OK(synced_mem_async_write_file(mem, elsewhere, 0, SYNCED_MEM_NO_STREAM));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_async_write_file(other, file, 0, SYNCED_MEM_NO_STREAM));
+    holds_reads = false;
+    OK(synced_mem_file_wait(file));
+    FAILS(SYNCED_MEM_ERR_FILE, synced_mem_file_wait(elsewhere));
+    pattern_write(in_file, SIZE, 2);
+    ck_assert(file_is_right(SIZE));
     OK(synced_mem_release(other));
+    OK(synced_mem_file_release(elsewhere));
+    (void)fclose(elsewhere_behind);
     end_file(file);
 }
 END_TEST
@@ -128,8 +208,8 @@ Suite *suite(void)
     Suite *const made = suite_create("files_slow");
     TCase *const tests = add_case(made, "slow");
     tcase_add_loop_test(tests, bytes_before_a_write, 0, gpu_expected() ? 2 : 1);
-    tcase_add_loop_test(tests, a_write_reads_first, 0, 2);
-    add_tests(tests, the_file_closes_behind_a_write, a_write_closes_the_file);
-    add_gpu_tests(tests, a_read_closes_the_file);
+    tcase_add_loop_test(tests, a_write_reads_before_others_write, 0, 2);
+    add_tests(tests, a_failed_read_fails_no_write, the_file_closes_behind_a_write, a_write_closes_the_file);
+    add_gpu_tests(tests, a_hold_reads_before_others_write, a_read_closes_the_file);
     return made;
 }

@@ -297,6 +297,36 @@ START_TEST(a_budget_counts_all_memory)
 }
 END_TEST
 
+/* An object that was held once is expected after as many holds as there are objects. */
+START_TEST(who_goes_depends_on_objects_that_live)
+{
+    enum { OTHERS = 32 };
+    synced_mem *others[OTHERS], *mems[3];
+    const bool others_live = _i == 1;
+    make_many(mems, 3, 0);
+    make_many(others, OTHERS, 3);
+    OK(hold_one(mems[0], SYNCED_MEM_READ, NULL));
+    OK(unhold_one(mems[0]));
+    for (int i = 0; i < OTHERS; i++) {
+        OK(hold_one(others[i], SYNCED_MEM_READ, NULL));
+        OK(unhold_one(others[i]));
+        OK(others_live ? synced_mem_release_gpu_data(others[i]) : synced_mem_release(others[i]));
+    }
+    OK(hold_one(mems[0], SYNCED_MEM_READ, NULL)); /* expected after 33 holds again */
+    OK(unhold_one(mems[0]));
+    OK(hold_one(mems[1], SYNCED_MEM_READ, NULL)); /* after 2, or 34 */
+    OK(unhold_one(mems[1]));
+    set_budget(2 * HOLD_BYTES);
+    OK(hold_one(mems[2], SYNCED_MEM_READ, NULL));
+    ck_assert_int_eq(is_on_device(mems[0]), others_live);
+    ck_assert_int_eq(is_on_device(mems[1]), !others_live);
+    OK(unhold_one(mems[2]));
+    release_all(mems, 3);
+    if (others_live)
+        release_all(others, OTHERS);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold");
@@ -307,6 +337,7 @@ Suite *suite(void)
     TCase *const evictions = add_case(made, "evictions");
     add_gpu_loop_test(evictions, a_set_larger_than_the_budget_passes_through_it, 0, MANY);
     add_gpu_loop_test(evictions, what_was_written_is_pulled_first, 0, 6);
+    add_gpu_loop_test(evictions, who_goes_depends_on_objects_that_live, 0, 2);
     add_gpu_tests(evictions, a_prefetch_waits_for_nothing_queued_later, pushes_and_copies_evict_but_not_their_own,
                   held_objects_stay, a_budget_below_what_is_held_applies_later, a_budget_counts_all_memory);
     return made;

@@ -50,17 +50,18 @@ static synced_mem *make_units(const char *name, size_t units, unsigned pattern)
     return mem;
 }
 
-/* The victim has 10 units, the other candidate 12, and there is room for 30. */
+/* The victim has 10 units, the other candidate 12, and there is room for 30. Of two that were used once, the one that
+ * was used last goes first. */
 static void make_victim(void)
 {
     stream = open_stream(NON_BLOCKING);
     victim = make_units("victim", 10, 1);
     kept = make_units("other", 12, 2);
     set_budget(30 * UNIT);
-    OK(hold_one(victim, SYNCED_MEM_READ, stream));
-    OK(unhold_one(victim));
     OK(hold_one(kept, SYNCED_MEM_READ, stream));
     OK(unhold_one(kept));
+    OK(hold_one(victim, SYNCED_MEM_READ, stream));
+    OK(unhold_one(victim));
 }
 
 static void *hold_the_victim(void *unused)
