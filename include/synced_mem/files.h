@@ -23,8 +23,8 @@ extern "C" {
  * - A release of memory transfers nothing, and leaves the contents in the file.
  * - A read that fails, or that the end of the file cuts short, is an ERR_FILE of the call that waits for it. The object
  *   is as before.
- * - A call that reads the file blocks until the bytes have been read, also a push, pull, copy or access on a stream, but not
- *   a hold (synced_mem/budget.h).
+ * - A call that reads the file blocks until the bytes have been read, also a push, pull, copy or access on a stream,
+ *   but not a hold (synced_mem/budget.h).
  * - Contents are those that each read returned. The library does not notice if others change the file.
  * - In a forked child, calls that read, write, use or wait for a file that its parent opened return ERR_FORKED.
  *
