@@ -339,7 +339,7 @@ void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool d
     member->bytes = bytes;
     if (bytes == 0)
         end_claim(member, false);
-    if (bytes > 0)
+    if (bytes > 0 && member->device != device) /* an eviction reads it without the lock */
         member->device = device;
     if (is_free_to_go(member))
         offer_member(member, dirty);

@@ -41,7 +41,7 @@ struct sm_member {
     uint64_t bytes;   /* of its memory; 0: not resident, as far as is known */
     uint64_t counted; /* the serial of the reservation that counted it last */
     atomic_uint holds;
-    int device; /* that its memory is on, or its last memory was */
+    int device; /* that its memory is on, or its last memory was; constant once it has had memory */
     atomic_bool is_leaving;
     bool is_stuck;
 };
