@@ -478,8 +478,9 @@ bool sm_reservation_fit(struct sm_reservation *reservation)
 
 void sm_reservation_count_use(const struct sm_reservation *reservation, struct sm_member *member)
 {
+    const int device = member->bytes > 0 ? member->device : reservation->device;
     if (member->counted == reservation->serial)
-        sm_policy_use(&budgets[reservation->device].policy, &member->policy);
+        sm_policy_use(&budgets[device].policy, &member->policy);
     member->counted = 0;
 }
 
