@@ -88,7 +88,7 @@ static synced_mem_status make_struct(struct synced_mem **out, size_t size, const
     atomic_store_explicit(&mem->record.size, size, memory_order_relaxed);
     mem->extras = extras;
     if (sm_evictable_of(mem))
-        sm_evictable_of(mem)->mem = mem;
+        sm_evictable_init(mem);
     sm_put_device(mem, options ? options->device : SYNCED_MEM_DEVICE_CURRENT);
     *out = mem;
     return SYNCED_MEM_OK;

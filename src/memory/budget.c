@@ -203,7 +203,7 @@ void sm_budget_unclaim(int device, uint64_t bytes)
 
 static bool is_unmovable(const struct sm_member *member, bool dirty)
 {
-    return sm_member_is_of_host(member) && dirty && !has_scratch;
+    return member->is_of_host && dirty && !has_scratch;
 }
 
 static void offer_member(struct sm_member *member, bool dirty)
@@ -339,7 +339,7 @@ void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool d
     member->bytes = bytes;
     if (bytes == 0)
         end_claim(member, false);
-    if (bytes > 0 && member->device != device) /* an eviction reads it without the lock */
+    if (bytes > 0)
         member->device = device;
     if (is_free_to_go(member))
         offer_member(member, dirty);
@@ -486,10 +486,9 @@ void sm_reservation_count_use(const struct sm_reservation *reservation, struct s
 
 bool sm_reservation_fit_more(struct sm_reservation *reservation)
 {
-    reservation->victims = NULL;
-    if (!reservation->is_claimed || reservation->needed == 0)
-        return true;
-    const uint64_t excess = count_excess(reservation->device, 0);
+    assert(reservation->is_claimed);                /* else no victims were chosen */
+    const bool needs_any = reservation->needed > 0; /* claims for victims that stay were given back */
+    const uint64_t excess = needs_any ? count_excess(reservation->device, 0) : 0;
     reservation->victims = choose_victims(reservation->device, excess);
     return excess == 0 || reservation->victims || note_misfit(reservation, budgets[reservation->device].leaving > 0);
 }

@@ -29,7 +29,8 @@
 
 enum { SM_BUDGET_HOST = SM_MAX_DEVICES, SM_BUDGETS };
 
-/* All zeros: not resident, not held. Guarded by the lock; the atomics may be read without it. */
+/* All zeros: of a device, not resident, not held. Guarded by the lock; the atomics, and what is constant, may be read
+ * without it. */
 struct sm_member {
     struct sm_policy_member policy; /* the first member of the struct */
     struct sm_member *next;         /* in a list of victims */
@@ -41,15 +42,11 @@ struct sm_member {
     uint64_t bytes;   /* of its memory; 0: not resident, as far as is known */
     uint64_t counted; /* the serial of the reservation that counted it last */
     atomic_uint holds;
-    int device; /* that its memory is on, or its last memory was; constant once it has had memory */
+    int device; /* that its memory is on, or its last memory was */
     atomic_bool is_leaving;
     bool is_stuck;
+    bool is_of_host; /* constant */
 };
-
-static inline bool sm_member_is_of_host(const struct sm_member *member)
-{
-    return member->device == SM_BUDGET_HOST;
-}
 
 /* All zeros: none. */
 struct sm_reservation {

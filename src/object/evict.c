@@ -124,25 +124,24 @@ static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm
 
 static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
 {
-    return sm_member_is_of_host(victim) ? sm_evict_host_victim(victim, gone)
-                                        : evict_device_victim(victim, stream, gone);
+    return victim->is_of_host ? sm_evict_host_victim(victim, gone) : evict_device_victim(victim, stream, gone);
 }
 
 static struct synced_mem *find_object(struct sm_member *member)
 {
-    return sm_member_is_of_host(member) ? sm_evictable_of_host(member)->mem : sm_evictable_of_member(member)->mem;
+    return member->is_of_host ? sm_evictable_of_host(member)->mem : sm_evictable_of_member(member)->mem;
 }
 
 static bool is_member_dirty(struct sm_member *member)
 {
     const struct synced_mem *const mem = find_object(member);
-    return sm_member_is_of_host(member) ? sm_is_host_only_copy(mem) : is_dirty(sm_own_record(mem));
+    return member->is_of_host ? sm_is_host_only_copy(mem) : is_dirty(sm_own_record(mem));
 }
 
 /* A victim whose copy has gone by another call has left too. */
 static bool has_copy(struct sm_member *member)
 {
-    return sm_copy_of(sm_own_record(find_object(member)), sm_member_is_of_host(member) ? SM_CPU : SM_GPU) != NULL;
+    return sm_copy_of(sm_own_record(find_object(member)), member->is_of_host ? SM_CPU : SM_GPU) != NULL;
 }
 
 /* Host memory that a device still reads is not free. So it is waited for, before others have to go. */
@@ -155,7 +154,7 @@ static void wait_for_evicted_on_host(void)
 synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck)
 {
     struct sm_outcome first;
-    const bool of_host = victims && sm_member_is_of_host(victims);
+    const bool of_host = victims && victims->is_of_host;
     sm_outcome_set(&first, SYNCED_MEM_OK);
     while (victims) {
         struct sm_member *const victim = victims;

@@ -9,7 +9,7 @@
  * host copy has gone. ERR_FILE: the scratch file could not be written; the host copy stays. */
 synced_mem_status sm_evict_host_victim(struct sm_member *victim, bool *gone);
 
-/* Returns whether the host alone has the contents, and these have bytes. */
+/* Returns whether the host alone has the contents. An object of no bytes has none. */
 bool sm_is_host_only_copy(const struct synced_mem *mem);
 
 #endif

@@ -23,6 +23,14 @@ static inline struct sm_evictable *sm_evictable_of(const struct synced_mem *mem)
     return mem->extras && mem->extras->is_evictable ? (struct sm_evictable *)(void *)mem->extras : NULL;
 }
 
+/* Completes the extras of an evictable object that no other thread can find yet. */
+static inline void sm_evictable_init(struct synced_mem *mem)
+{
+    struct sm_evictable *const evictable = sm_evictable_of(mem);
+    evictable->mem = mem;
+    evictable->host.is_of_host = true;
+}
+
 static inline struct sm_evictable *sm_evictable_of_member(struct sm_member *member)
 {
     return (struct sm_evictable *)(void *)((char *)member - offsetof(struct sm_evictable, member));

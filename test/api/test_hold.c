@@ -66,6 +66,22 @@ START_TEST(contents_that_nobody_wrote_are_zeros)
 }
 END_TEST
 
+/* Its bytes are counted once, and each hold of a call's ends. */
+START_TEST(a_push_names_an_object_twice)
+{
+    synced_mem *mems[2];
+    make_many(mems, 1, 5);
+    mems[1] = mems[0];
+    set_budget(HOLD_BYTES);
+    OK(synced_mem_async_gpu_push_n(mems, 2, NULL));
+    ck_assert_int_eq(synced_mem_head(mems[0]), SYNCED_MEM_SYNCED);
+    ck_assert_uint_eq(stats_now().gpu_bytes, HOLD_BYTES);
+    set_budget(0);
+    ck_assert_int_eq(synced_mem_head(mems[0]), SYNCED_MEM_AT_CPU);
+    RELEASE_EACH(mems[0]);
+}
+END_TEST
+
 /* ---- Eviction ---- */
 
 enum { MANY = 8 };
@@ -286,7 +302,7 @@ Suite *suite(void)
     Suite *const made = suite_create("hold");
     TCase *const holds = add_case(made, "holds");
     add_gpu_tests(holds, pointers_are_good_while_held, a_hold_brings_what_its_mode_needs,
-                  contents_that_nobody_wrote_are_zeros);
+                  contents_that_nobody_wrote_are_zeros, a_push_names_an_object_twice);
     add_gpu_loop_test(holds, small_objects_come_together, 0, 2);
     TCase *const evictions = add_case(made, "evictions");
     add_gpu_loop_test(evictions, a_set_larger_than_the_budget_passes_through_it, 0, MANY);

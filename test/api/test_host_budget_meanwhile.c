@@ -18,12 +18,13 @@ synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
 {
     void *(*const run)(void *unused) = meanwhile;
     const synced_mem_status status = __real_sm_file_job_wait(end);
-    if (locks_first)
+    if (locks_first) {
+        locks_first = false;
         sm_lock_object(mems[0]);
-    locks_first = false;
-    meanwhile = NULL;
+    }
     if (run) {
         pthread_t thread;
+        meanwhile = NULL;
         ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
     }
@@ -101,8 +102,17 @@ static void *write_on_device(void *unused)
     return NULL;
 }
 
-static void *(*const acts[])(void *unused) = {write_all, read_all, resize_all, write_on_device, clear_all, hold_first};
-enum { ACTS = sizeof acts / sizeof *acts };
+/* The victims that come next stay. */
+static void *take_the_scratch_file_away(void *unused)
+{
+    (void)unused;
+    set_host_budget(8 * HOLD_BYTES, NULL);
+    return NULL;
+}
+
+static void *(*const acts[])(void *unused) = {
+    write_all, read_all, resize_all, write_on_device, clear_all, hold_first, take_the_scratch_file_away};
+enum { ACTS = sizeof acts / sizeof *acts, TAKES_AWAY = ACTS - 1 };
 
 static bool is_zero(synced_mem *mem)
 {
@@ -122,8 +132,9 @@ START_TEST(contents_change_meanwhile)
     set_host_budget(8 * HOLD_BYTES, scratch);
     pattern = 0;
     meanwhile = acts[_i];
-    set_host_budget(3 * HOLD_BYTES, scratch);
+    set_host_budget(_i == TAKES_AWAY ? HOLD_BYTES : 3 * HOLD_BYTES, scratch);
     ck_assert(!meanwhile);
+    ck_assert(_i != TAKES_AWAY || count_host_copies(mems, COUNT) == COUNT - 1);
     if (acts[_i] == hold_first) {
         ck_assert(has_host_copy(mems[0]));
         OK(unhold_host(mems[0]));

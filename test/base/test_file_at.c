@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Results of the next calls of the system: a number of bytes, or an error as a negative number; END: as they are. */
@@ -85,6 +87,18 @@ int __wrap_statx(int folder, const char *path, int flags, unsigned mask, struct 
     return result;
 }
 #endif
+
+static bool has_no_facts;
+
+int __real_fstatfs(int fd, struct statfs *facts);
+int __wrap_fstatfs(int fd, struct statfs *facts);
+int __wrap_fstatfs(int fd, struct statfs *facts)
+{
+    errno = ENOSYS;
+    return has_no_facts ? -1 : __real_fstatfs(fd, facts);
+}
+
+int __wrap_fstatfs64(int fd, struct statfs *facts) __attribute__((alias("__wrap_fstatfs")));
 
 static int make_descriptor(int flags)
 {
@@ -216,6 +230,20 @@ START_TEST(direct_descriptors)
 }
 END_TEST
 
+/* A file system that says nothing about itself counts as one on a disk. */
+START_TEST(files_in_memory)
+{
+    struct sm_file_facts facts;
+    const int made = memfd_create("file_at", MFD_CLOEXEC);
+    ck_assert_int_eq(sm_file_examine(made, &facts), 0);
+    ck_assert(facts.in_memory);
+    has_no_facts = true;
+    ck_assert_int_eq(sm_file_examine(made, &facts), 0);
+    ck_assert(!facts.in_memory);
+    (void)close(made);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("file_at");
@@ -223,6 +251,6 @@ Suite *suite(void)
     tcase_add_loop_test(tests, reads, 0, 7);
     tcase_add_loop_test(tests, writes, 0, 4);
     tcase_add_loop_test(tests, descriptors, 0, 2);
-    add_tests(tests, sizes, direct_descriptors);
+    add_tests(tests, sizes, direct_descriptors, files_in_memory);
     return made;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# evict.sh SIMULATOR EXAMPLE: records a trace of the example on a small budget, and checks what the simulator of evictions
-# prints of it. It must refuse other files with one line and exit status 2.
+# evict.sh SIMULATOR EXAMPLE: records a trace of the example on a small budget, and checks what the simulator of
+# evictions prints of it. It must refuse other files with one line and exit status 2.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/kit/kit.sh

@@ -7,8 +7,9 @@
 #include "stream/stream.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { SIZE = 5000, LARGE = SM_LARGEST_ARRIVAL, TOO_LARGE = LARGE + 1 };
 
@@ -291,27 +292,39 @@ START_TEST(the_device_is_lost)
 }
 END_TEST
 
-/* The linker puts this in place of the library's function (--wrap). The first copy to its place lasts until another
+/* The linker puts these in place of the library's functions (--wrap). The first copy to its place lasts until another
  * thread waits for it. */
 static synced_mem *contested;
+static pthread_t other;
+static _Thread_local bool is_other;
+static atomic_bool other_waits;
 
 void __real_sm_copy_streaming(void *to, const void *from, size_t size);
 void __wrap_sm_copy_streaming(void *to, const void *from, size_t size);
+void __real_sm_word_wait(atomic_uint *word, unsigned seen);
+void __wrap_sm_word_wait(atomic_uint *word, unsigned seen);
 
 static void *wait_for_it(void *unused)
 {
     (void)unused;
+    is_other = true;
     ck_assert(host_is(synced_mem_cpu_data(contested), LARGE, 1));
     return NULL;
 }
 
-static pthread_t other;
+void __wrap_sm_word_wait(atomic_uint *word, unsigned seen)
+{
+    if (is_other)
+        atomic_store(&other_waits, true);
+    __real_sm_word_wait(word, seen);
+}
 
 void __wrap_sm_copy_streaming(void *to, const void *from, size_t size)
 {
     if (contested && !other) {
         ck_assert_int_eq(pthread_create(&other, NULL, wait_for_it, NULL), 0);
-        (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        while (!atomic_load(&other_waits))
+            (void)sched_yield();
     }
     __real_sm_copy_streaming(to, from, size);
 }

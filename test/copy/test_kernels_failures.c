@@ -267,6 +267,20 @@ START_TEST(no_thread_loads)
 }
 END_TEST
 
+/* A probe that has run before anybody looks for its number needs no query. */
+START_TEST(the_probe_has_run)
+{
+    struct sm_kernel_probe probe = {.since = 0};
+    begin();
+    ck_assert(sm_kernel_probe_begin(&probe, 0));
+    gpu_sync_device(0);
+    const unsigned queries = emu_calls("cudaStreamQuery");
+    ck_assert(sm_kernel_probe_has_run(&probe, 0, UINT64_MAX));
+    ck_assert_uint_eq(emu_calls("cudaStreamQuery"), queries);
+    end();
+}
+END_TEST
+
 /* No probe can be launched without its stream. */
 START_TEST(no_stream_for_the_probe)
 {
@@ -666,8 +680,8 @@ Suite *suite(void)
               a_kernel_behind_work, captures, a_trace, more_entries_than_one_list);
     tcase_add_test(kernels, probes_of_two_threads);
     tcase_add_loop_test(kernels, environment, 0, 9);
-    add_tests(kernels, no_thread_loads, no_stream_for_the_probe, a_list_fails_in_mid_call, no_memory_for_zeros,
-              calls_grow_with_kernels);
+    add_tests(kernels, no_thread_loads, the_probe_has_run, no_stream_for_the_probe, a_list_fails_in_mid_call,
+              no_memory_for_zeros, calls_grow_with_kernels);
     tcase_add_loop_test(kernels, an_event_is_refused, 0, 2);
     tcase_add_loop_test(kernels, released_behind_the_kernel, 0, 2);
     tcase_add_loop_test(kernels, zeros_are_refused, 0, 2);

@@ -2,6 +2,7 @@
  * Versions, slots, and turns that wait for contents: what a wait lets in and what not, malformed words, a process that
  * is killed at each of its steps.
  */
+#include "bell_kit.h"
 #include "share_kit.h"
 #include "steps_kit.h"
 
@@ -181,7 +182,7 @@ START_TEST(a_wait_for_contents_ends_in_time)
         ck_assert_int_eq(await(me, newer(0), waits[i]), SYNCED_MEM_ERR_TIMEOUT);
         const uint64_t took = sm_now() - begin;
         ck_assert_uint_ge(took, (uint64_t)waits[i] * MILLISECOND);
-        ck_assert_uint_lt(took, (uint64_t)(waits[i] + 1000) * MILLISECOND);
+        ck_assert_uint_lt(took, (uint64_t)LONG * MILLISECOND);
     }
     close_page();
 }
@@ -464,15 +465,14 @@ struct waiting {
     struct sm_participant *participant;
     struct sm_wish wish;
     synced_mem_status status;
-    uint64_t ended;
 };
 
+/* The wait has no end but the one that the test is about. */
 static void *wait_for_contents(void *argument)
 {
     struct waiting *const it = argument;
     unsigned seen;
-    it->status = sm_watch_and_wait(it->participant, &it->wish, sm_deadline_after(LONG), &seen);
-    it->ended = sm_now();
+    it->status = sm_watch_and_wait(it->participant, &it->wish, sm_deadline_after(-1), &seen);
     return NULL;
 }
 
@@ -504,10 +504,8 @@ START_TEST(a_watcher_is_told_of_a_death)
     const pid_t child = start_child(hold_write, NULL);
     await_value(&all->ready, 1);
     kill_child(child);
-    const uint64_t begin = sm_now();
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_int_eq(it.status, SYNCED_MEM_ERR_OWNER_DIED);
-    ck_assert_uint_lt(it.ended - begin, 2000ull * MILLISECOND);
     ck_assert_uint_eq(sm_line_members(made.page), 0);
     /* Another one watches, and is told of a death that somebody else has counted. */
     it = (struct waiting){.participant = other, .wish = newer(0)};
@@ -549,6 +547,19 @@ START_TEST(a_watcher_dies)
     for (int i = 0; i < 50 && sm_line_members(made.page) != 0; i++)
         ck_assert_int_eq(await(me, newer(0), 200), SYNCED_MEM_ERR_TIMEOUT);
     ck_assert_uint_eq(sm_line_members(made.page), 0);
+    close_page();
+}
+END_TEST
+
+static int watch_with_the_parents(void *participant)
+{
+    return await(participant, newer(0), LONG) == SYNCED_MEM_ERR_FORKED ? 0 : 1;
+}
+
+START_TEST(a_child_does_not_watch)
+{
+    open_page();
+    ck_assert_int_eq(end_child(start_child(watch_with_the_parents, me)), 0);
     close_page();
 }
 END_TEST
@@ -610,8 +621,7 @@ END_TEST
 
 enum { END_OF_WRITE, CONSUMPTION, END_OF_SLOT, RINGS };
 
-/* Returns how long the wait went on after it could end. */
-static uint64_t wake_by(int ring)
+static void wake_by(int ring)
 {
     pthread_t thread;
     open_page();
@@ -621,7 +631,6 @@ static uint64_t wake_by(int ring)
     struct waiting it = {.participant = me, .wish = ring == END_OF_WRITE ? newer(0) : consumed()};
     ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_contents, &it), 0);
     await_watcher(me);
-    const uint64_t begin = sm_now();
     if (ring == END_OF_WRITE)
         write_once(other);
     else if (ring == CONSUMPTION)
@@ -635,19 +644,13 @@ static uint64_t wake_by(int ring)
     else
         sm_turn_end_write(me, SYNCED_MEM_AT_CPU);
     close_page();
-    return it.ended - begin;
 }
 
 START_TEST(a_ring_ends_the_wait)
 {
-    for (int ring = 0; ring < RINGS; ring++) {
-        uint64_t shortest = UINT64_MAX;
-        for (int i = 0; i < 20; i++) {
-            const uint64_t took = wake_by(ring);
-            shortest = took < shortest ? took : shortest;
-        }
-        ck_assert_msg(shortest < 20 * MILLISECOND, "ring %d: %llu ns", ring, (unsigned long long)shortest);
-    }
+    sleeps_until_rung = true;
+    for (int i = 0; i < 20 * RINGS; i++)
+        wake_by(i % RINGS);
 }
 END_TEST
 
@@ -761,8 +764,8 @@ Suite *suite(void)
               a_wait_for_contents_ends_in_time, the_last_version, the_word_of_the_contents, slots_are_taken_and_ended,
               a_slot_begins_with_the_next_version, a_writer_waits_for_each_slot, a_reader_whose_slot_has_changed,
               two_read_for_one_slot, malformed_words_are_refused, words_become_malformed_in_a_wait,
-              a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death, a_watcher_dies, a_turn_looks_again,
-              a_turn_that_came_in_vain, a_ring_ends_the_wait, a_process_dies_at_each_step,
+              a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death, a_watcher_dies, a_child_does_not_watch,
+              a_turn_looks_again, a_turn_that_came_in_vain, a_ring_ends_the_wait, a_process_dies_at_each_step,
               contents_that_are_there_cost_no_call);
     return suite;
 }
