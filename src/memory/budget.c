@@ -480,15 +480,17 @@ bool sm_reservation_fit(struct sm_reservation *reservation)
 
 void sm_reservation_count_use(const struct sm_reservation *reservation, struct sm_member *member)
 {
+    const int device = member->bytes > 0 ? member->device : reservation->device;
     if (member->counted == reservation->serial)
-        sm_policy_use(&budgets[reservation->device].policy, &member->policy);
+        sm_policy_use(&budgets[device].policy, &member->policy);
     member->counted = 0;
 }
 
 bool sm_reservation_fit_more(struct sm_reservation *reservation)
 {
-    assert(reservation->is_claimed && reservation->needed > 0); /* else no victims were chosen */
-    const uint64_t excess = count_excess(reservation->device, 0);
+    assert(reservation->is_claimed);                /* else no victims were chosen */
+    const bool needs_any = reservation->needed > 0; /* claims for victims that stay were given back */
+    const uint64_t excess = needs_any ? count_excess(reservation->device, 0) : 0;
     reservation->victims = choose_victims(reservation->device, excess);
     return excess == 0 || reservation->victims || note_misfit(reservation, budgets[reservation->device].leaving > 0);
 }

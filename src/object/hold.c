@@ -191,6 +191,15 @@ static enum sm_side side_of_budget(int device)
     return device == SM_BUDGET_HOST ? SM_CPU : SM_GPU;
 }
 
+/* Returns the bytes to claim for an object at most. A copy may be on another device than the first: its memory is
+ * claimed when it is obtained. */
+static uint64_t count_bytes(const struct synced_mem *mem, int device)
+{
+    const enum sm_side side = side_of_budget(device);
+    const bool is_elsewhere = side == SM_GPU && sm_device(mem) >= 0 && sm_device(mem) != device;
+    return is_elsewhere ? 0 : sm_evictable_bytes(mem, side);
+}
+
 static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count, int device)
 {
     const enum sm_side side = side_of_budget(device);
@@ -198,7 +207,7 @@ static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *c
     sm_reservation_begin(reservation, device);
     for (size_t i = 0; i < count; i++)
         if (sm_evictable_of(mems[i]))
-            sm_reservation_add(reservation, sm_member_of(mems[i], side), sm_evictable_bytes(mems[i], side));
+            sm_reservation_add(reservation, sm_member_of(mems[i], side), count_bytes(mems[i], device));
     const bool fits = sm_reservation_fit(reservation);
     for (size_t i = 0; i < count && fits; i++)
         if (sm_evictable_of(mems[i]))
@@ -344,7 +353,8 @@ static synced_mem_status fetch_all(const struct sm_hold_call *call, struct synce
 /* ---- Holds ---- */
 
 /* Finds the device of the objects, which is that of the stream if they have none yet, or the host. */
-static synced_mem_status find_device(const struct sm_hold_call *call, struct sm_stream **stream, int *device)
+static synced_mem_status find_device(const struct sm_hold_call *call, struct sm_stream **stream, int *device,
+                                     struct synced_mem **failed)
 {
     int of_object = SYNCED_MEM_DEVICE_CURRENT;
     *stream = NULL;
@@ -355,7 +365,16 @@ static synced_mem_status find_device(const struct sm_hold_call *call, struct sm_
         of_object = sm_device(call->mems[i]);
     if (call->handle != SM_HANDLE_OF_LIBRARY)
         SM_TRY(sm_stream_find(of_object, call->handle, stream));
-    return sm_device_resolve(of_object < 0 && *stream ? (*stream)->device : of_object, device);
+    SM_TRY(sm_device_resolve(of_object < 0 && *stream ? (*stream)->device : of_object, device));
+    for (size_t i = 0; i < call->count; i++) {
+        const int its = sm_device(call->mems[i]);
+        *failed = call->mems[i];
+        if (its >= 0 && its != *device)
+            return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                           "the object is on device %d, but others of the call are on device %d", its, *device);
+    }
+    *failed = NULL;
+    return SYNCED_MEM_OK;
 }
 
 static void trace_holds(const struct sm_hold_call *call)
@@ -427,7 +446,7 @@ synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **f
     SM_TRY(check_objects(call->mems, call->count, failed));
     if (call->count == 0)
         return SYNCED_MEM_OK;
-    synced_mem_status status = find_device(call, &stream, &device);
+    synced_mem_status status = find_device(call, &stream, &device, failed);
     if (status == SYNCED_MEM_OK)
         do {
             *failed = NULL;

@@ -2,6 +2,7 @@
 #include "object/replace.h"
 
 #include "object/borrowed.h"
+#include "object/evictable.h"
 #include "object/exports.h"
 #include "object/fetch_parts.h"
 #include "object/piece.h"
@@ -98,6 +99,8 @@ static synced_mem_status release_side_once(struct synced_mem *mem, enum sm_side 
     synced_mem_status status = make_dispensable(&transaction, side);
     if (status == SYNCED_MEM_OK && sm_is_divided(mem) && !sm_shared_copy(sm_own_record(mem)))
         status = sm_gather_parts(mem, side);
+    if (status == SYNCED_MEM_OK)
+        status = sm_check_not_held(mem); /* another thread may hold it by now */
     if (status == SYNCED_MEM_OK) {
         for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
             sm_close_write(each);
@@ -135,6 +138,7 @@ static synced_mem_status release_copies(struct sm_transaction *transaction)
     SM_TRY(make_replaceable(transaction, both));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         SM_TRY(sm_check_not_exported(mem, side));
+    SM_TRY(sm_check_not_held(mem));
     SM_TRY(sm_is_divided(mem) ? gather_all_parts(mem) : SYNCED_MEM_OK);
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_close_write(each);

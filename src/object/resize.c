@@ -5,6 +5,7 @@
 #include "base/process.h"
 #include "memory/guard.h"
 #include "object/borrowed.h"
+#include "object/evictable.h"
 #include "object/exports.h"
 #include "object/fetch_parts.h"
 #include "object/host_only.h"
@@ -273,6 +274,7 @@ static synced_mem_status try_to_resize(struct sm_transaction *transaction, size_
     struct synced_mem *const mem = transaction->mem;
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         SM_TRY(sm_check_not_exported(mem, side));
+    SM_TRY(sm_check_not_held(mem));
     if (sm_has_views(mem))
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
     if (sm_is_divided(mem) && sm_has_held_records(mem))

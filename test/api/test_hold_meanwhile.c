@@ -2,6 +2,8 @@
 #include "hold_kit.h"
 
 #include "object/evict.h"
+#include "object/replace.h"
+#include "object/resize.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -41,6 +43,42 @@ void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on)
         pthread_join(thread, NULL);
     }
     __real_sm_copy_retire_on(copy, on);
+}
+
+/* ---- Calls that change the memory, after they have found the object unheld ---- */
+
+static void *(*before_the_change)(void *);
+
+static void run_before_the_change(void)
+{
+    void *(*const run)(void *) = before_the_change;
+    before_the_change = NULL;
+    if (run)
+        (void)run(NULL);
+}
+
+synced_mem_status __real_sm_release_side(struct synced_mem *mem, enum sm_side side);
+synced_mem_status __wrap_sm_release_side(struct synced_mem *mem, enum sm_side side);
+synced_mem_status __wrap_sm_release_side(struct synced_mem *mem, enum sm_side side)
+{
+    run_before_the_change();
+    return __real_sm_release_side(mem, side);
+}
+
+synced_mem_status __real_sm_release_memory(struct synced_mem *mem);
+synced_mem_status __wrap_sm_release_memory(struct synced_mem *mem);
+synced_mem_status __wrap_sm_release_memory(struct synced_mem *mem)
+{
+    run_before_the_change();
+    return __real_sm_release_memory(mem);
+}
+
+synced_mem_status __real_sm_resize(struct synced_mem *mem, size_t size, bool keep);
+synced_mem_status __wrap_sm_resize(struct synced_mem *mem, size_t size, bool keep);
+synced_mem_status __wrap_sm_resize(struct synced_mem *mem, size_t size, bool keep)
+{
+    run_before_the_change();
+    return __real_sm_resize(mem, size, keep);
 }
 
 static synced_mem *make_units(const char *name, size_t units, unsigned pattern)
@@ -134,6 +172,41 @@ START_TEST(a_victim_that_is_held_after_it_has_gone)
 }
 END_TEST
 
+static synced_mem_status change_memory(int how)
+{
+    switch (how) {
+    case 0:
+        return synced_mem_release_gpu_data(victim);
+    case 1:
+        return synced_mem_release_cpu_data(victim);
+    case 2:
+        return synced_mem_release_data(victim);
+    case 3:
+        return synced_mem_resize(victim, 3);
+    default:
+        return synced_mem_resize_discard(victim, 20 * UNIT);
+    }
+}
+enum { CHANGES = 5 };
+
+/* Its pointers stay good. */
+START_TEST(an_object_that_is_held_by_now_keeps_its_memory)
+{
+    make_victim();
+    before_the_change = hold_the_victim;
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, change_memory(_i));
+    SAYS("held");
+    ck_assert(!before_the_change);
+    ck_assert_int_eq(synced_mem_head(victim), SYNCED_MEM_AT_GPU);
+    ck_assert_uint_eq(synced_mem_size(victim), 10 * UNIT);
+    OK(unhold_one(victim));
+    ck_assert(host_is(given(synced_mem_cpu_data(victim)), 10 * UNIT, 7));
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    RELEASE_EACH(victim, kept);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 static pthread_t releaser;
 
 static atomic_bool is_released;
@@ -171,7 +244,9 @@ END_TEST
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold_meanwhile");
-    add_gpu_tests(add_case(made, "meanwhile"), a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
+    TCase *const tests = add_case(made, "meanwhile");
+    add_gpu_loop_test(tests, an_object_that_is_held_by_now_keeps_its_memory, 0, CHANGES);
+    add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
                   a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released);
     return made;
 }

@@ -62,6 +62,38 @@ START_TEST(arguments)
 }
 END_TEST
 
+START_TEST(objects_of_two_devices)
+{
+    if (devices() < 2)
+        return;
+    make_objects();
+    synced_mem *elsewhere;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = 1;
+    options.evictable = 1;
+    OK(synced_mem_create(&elsewhere, HOLD_BYTES, &options));
+    synced_mem *const both[] = {mem, elsewhere};
+    set_budget(HOLD_BYTES);
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, hold_both(mem, elsewhere));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE,
+          synced_mem_hold(both, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_OVERWRITE, SYNCED_MEM_STREAM_LIBRARY));
+    SAYS("on device 1, but others of the call are on device 0");
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    OK(synced_mem_hold(both, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold(both, 2, SYNCED_MEM_SIDE_CPU));
+
+    /* a copy to both needs room on each for its own */
+    synced_mem *const from[] = {fixed, fixed};
+    host_fill(given(synced_mem_overwrite_cpu_data(fixed)), HOLD_BYTES, 3);
+    OK(synced_mem_async_gpu_copy_n(both, from, 2, stream));
+    for (int i = 0; i < 2; i++)
+        ck_assert(host_is(given(synced_mem_cpu_data(both[i])), HOLD_BYTES, 3));
+    RELEASE_EACH(elsewhere);
+    release_objects();
+}
+END_TEST
+
 START_TEST(unhold_without_hold)
 {
     make_objects();
@@ -185,8 +217,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("hold_refused");
     TCase *const refused = add_case(made, "refused");
-    add_gpu_tests(refused, arguments, unhold_without_hold, while_held, what_evictable_objects_can_not_be,
-                  a_tensor_needs_a_hold_and_keeps_the_memory, budgets);
+    add_gpu_tests(refused, arguments, objects_of_two_devices, unhold_without_hold, while_held,
+                  what_evictable_objects_can_not_be, a_tensor_needs_a_hold_and_keeps_the_memory, budgets);
     add_tests(refused, without_a_gpu);
     return made;
 }

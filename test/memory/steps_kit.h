@@ -14,22 +14,23 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 static struct {
-    int count;   /* of steps */
-    int kill_at; /* 0: never */
-    int fail_at; /* of the calls of the system alone; 0: never */
+    atomic_int count; /* of steps; threads of the library take some */
+    int kill_at;      /* 0: never */
+    int fail_at;      /* of the calls of the system alone; 0: never */
     int fail_with;
-    int calls;            /* of the system */
+    atomic_int calls;     /* of the system */
     bool sends_processes; /* descriptors come as those of a process */
 } steps;
 
 static inline void take_step(void)
 {
-    if (++steps.count == steps.kill_at)
+    if (atomic_fetch_add(&steps.count, 1) + 1 == steps.kill_at)
         (void)raise(SIGKILL);
 }
 
@@ -37,7 +38,7 @@ static inline void take_step(void)
 static inline bool take_call(void)
 {
     take_step();
-    if (++steps.calls != steps.fail_at)
+    if (atomic_fetch_add(&steps.calls, 1) + 1 != steps.fail_at)
         return false;
     errno = steps.fail_with;
     return true;
