@@ -4,6 +4,7 @@
 #include "failing_calls.h"
 #include "share_two_kit.h"
 
+#include "base/status.h"
 #include "device/device.h"
 
 #include <errno.h>
@@ -133,6 +134,94 @@ START_TEST(a_hand_over_fails)
     sweep(hand_work_over, prepare_work, check_work);
 }
 END_TEST
+
+/* ---- Slots and versions ---- */
+
+static uint64_t slot_version(void)
+{
+    uint64_t version = 77;
+    OK(synced_mem_slot_version(one, 0, &version));
+    return version;
+}
+
+static uint64_t version_now(void)
+{
+    uint64_t version = 77;
+    OK(synced_mem_contents_version(one, &version));
+    return version;
+}
+
+static void prepare_slot(void)
+{
+    open_two();
+    OK(synced_mem_take_slot(one, 0, NULL));
+    host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
+    OK(synced_mem_end_turn(one));
+}
+
+/* Begins the turn if it has not begun yet, and ends it. */
+static bool is_in_turn;
+static synced_mem_status read_for_slot(void)
+{
+    if (!is_in_turn)
+        SM_TRY(synced_mem_begin_slot_turn(other, GPU, 0, 0));
+    is_in_turn = true;
+    if (!synced_mem_gpu_data(other)) /* the end of the turn has to wait for its use */
+        return synced_mem_last_error();
+    ck_assert_uint_eq(slot_version(), 0);
+    const synced_mem_status status = synced_mem_end_turn(other);
+    ck_assert_uint_eq(slot_version(), status == SYNCED_MEM_OK);
+    is_in_turn = status != SYNCED_MEM_OK;
+    return status;
+}
+
+static void check_slot(void)
+{
+    ck_assert_uint_eq(slot_version(), 1);
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_slot_turn(other, GPU, 0, 0));
+    OK(synced_mem_begin_turn(other, CPU, READ, 0));
+    check_on_host();
+}
+
+static void prepare_consumed(void)
+{
+    prepare_slot();
+    OK(synced_mem_end_slot(one, 0));
+}
+
+static synced_mem_status write_next(void)
+{
+    if (!is_in_turn)
+        SM_TRY(synced_mem_begin_consumed_turn(other, GPU, 0));
+    if (!is_in_turn)
+        host_fill(synced_mem_overwrite_cpu_data(other), BYTES, 1);
+    is_in_turn = true;
+    if (!synced_mem_mutable_gpu_data(other))
+        return synced_mem_last_error();
+    ck_assert_uint_eq(version_now(), 1);
+    const synced_mem_status status = synced_mem_end_turn(other);
+    ck_assert_uint_eq(version_now(), status == SYNCED_MEM_OK ? 2 : 1);
+    is_in_turn = status != SYNCED_MEM_OK;
+    return status;
+}
+
+static void check_consumed(void)
+{
+    OK(synced_mem_begin_newer_turn(other, CPU, 1, 0));
+    check_on_host();
+}
+
+/* What fails consumes nothing, and makes no version. */
+START_TEST(a_turn_by_version_fails)
+{
+    if (_i == 0)
+        sweep(read_for_slot, prepare_slot, check_slot);
+    else
+        sweep(write_next, prepare_consumed, check_consumed);
+}
+END_TEST
+
+/* ---- Sharing ---- */
 
 static int ends[2];
 
@@ -313,6 +402,7 @@ Suite *suite(void)
     TCase *const lost = add_case_without_end(suite, "lost");
     add_divided_test(cases, an_acquire_fails, 0, ACQUIRES);
     add_divided_test(cases, a_hand_over_fails, 0, 1);
+    add_divided_test(cases, a_turn_by_version_fails, 0, 2);
     add_divided_test(cases, a_share_fails, 0, 1);
     add_divided_test(cases, no_memory_for_records, 0, 1);
     add_divided_test(cases, no_memory_in_an_acquire, 0, 1);
