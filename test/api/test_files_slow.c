@@ -17,7 +17,7 @@ int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t o
     return __real_sm_file_write_at(file, data, bytes, offset);
 }
 
-/* While reads are held they do not begin, for some seconds at most. */
+/* While reads are held they do not begin, for half a minute at most. */
 static atomic_bool holds_reads;
 static atomic_bool fails_reads;
 static atomic_uint reads, wrong_reads;
@@ -30,7 +30,7 @@ static void hold_reads(void)
 
 static void wait_for_held_reads(void)
 {
-    for (int i = 0; i < 5000 && holds_reads; i++)
+    for (int i = 0; i < 20000 && holds_reads; i++)
         (void)usleep(1000);
 }
 
