@@ -6,6 +6,7 @@
 #include "object/resize.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 enum { UNIT = 10000 };
@@ -241,12 +242,60 @@ START_TEST(a_victim_that_is_released)
 }
 END_TEST
 
+static pthread_t setter;
+static _Thread_local bool is_setter;
+static atomic_bool setter_waits;
+
+void __real_sm_word_wait(atomic_uint *word, unsigned seen);
+void __wrap_sm_word_wait(atomic_uint *word, unsigned seen);
+void __wrap_sm_word_wait(atomic_uint *word, unsigned seen)
+{
+    if (is_setter)
+        atomic_store(&setter_waits, true);
+    __real_sm_word_wait(word, seen);
+}
+
+static void *lower_the_budget(void *unused)
+{
+    is_setter = true;
+    uint64_t over = 1;
+    SOUND(synced_mem_gpu_set_budget(0, 15 * UNIT, &over) == SYNCED_MEM_OK);
+    SOUND(over == 0);
+    return unused;
+}
+
+static void *begin_to_lower_the_budget(void *unused)
+{
+    SOUND(pthread_create(&setter, NULL, lower_the_budget, NULL) == 0);
+    while (!atomic_load(&setter_waits))
+        (void)sched_yield();
+    return unused;
+}
+
+/* The victim is the library's until it has left, and then the lower budget is kept. */
+START_TEST(a_lower_budget_waits_for_a_victim)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    meanwhile = begin_to_lower_the_budget;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    pthread_join(setter, NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_int_eq(synced_mem_head(kept), SYNCED_MEM_AT_CPU);
+    ck_assert_int_eq(synced_mem_head(victim), SYNCED_MEM_AT_CPU);
+    OK(unhold_one(wanted));
+    RELEASE_EACH(victim, kept, wanted);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold_meanwhile");
     TCase *const tests = add_case(made, "meanwhile");
     add_gpu_loop_test(tests, an_object_that_is_held_by_now_keeps_its_memory, 0, CHANGES);
     add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
-                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released);
+                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released,
+                  a_lower_budget_waits_for_a_victim);
     return made;
 }
