@@ -265,10 +265,20 @@ static synced_mem_status print(const synced_mem *mem)
     return status;
 }
 
+/* A query while other work is pending does not look for failures. */
+static synced_mem_status query_until_idle(synced_mem *mem)
+{
+    int pending = 0;
+    synced_mem_status status;
+    do
+        status = synced_mem_query(mem, &pending);
+    while (status == SYNCED_MEM_OK && pending);
+    return status;
+}
+
 static synced_mem_status make_call(const struct moving *moving, enum kind kind)
 {
     synced_mem *const mem = moving->mem;
-    int pending;
     switch (kind) {
     case READ_ON:
         return judge_on(synced_mem_gpu_data_on(mem, moving->other), moving, moving->other);
@@ -303,7 +313,7 @@ static synced_mem_status make_call(const struct moving *moving, enum kind kind)
     case END_USE_ON:
         return synced_mem_end_use_on(mem, moving->stream);
     case QUERY:
-        return synced_mem_query(mem, &pending);
+        return query_until_idle(mem);
     case WAIT:
         return synced_mem_wait(mem);
     case PRINT:
