@@ -283,6 +283,32 @@ START_TEST(a_full_disk)
 }
 END_TEST
 
+/* Memory that is refused does not count: the budget has room for all later. */
+START_TEST(refused_memory_does_not_count)
+{
+    synced_mem *mems[COUNT];
+    synced_mem_file *const scratch = make_scratch();
+    set_host_budget(COUNT * HOLD_BYTES, scratch);
+    for (unsigned i = 0; i < COUNT; i++)
+        mems[i] = make_evictable("refused", HOLD_BYTES);
+    emu_set_pinned_memory(0);
+    for (unsigned i = 0; i < COUNT; i++)
+        FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, hold_host(mems[i], SYNCED_MEM_OVERWRITE));
+    emu_set_pinned_memory(SIZE_MAX);
+    for (unsigned i = 0; i < COUNT; i++) {
+        OK(hold_host(mems[i], SYNCED_MEM_OVERWRITE));
+        host_fill(given(synced_mem_overwrite_cpu_data(mems[i])), HOLD_BYTES, i + 1);
+        OK(unhold_host(mems[i]));
+    }
+    ck_assert_uint_eq(stats_now().spills, 0);
+    for (unsigned i = 0; i < COUNT; i++)
+        ck_assert(has_host_copy(mems[i]));
+    release_all(mems, COUNT);
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    end_scratch(scratch);
+}
+END_TEST
+
 /* What the scratch file has is not lost with the device. */
 START_TEST(a_lost_device)
 {
@@ -313,7 +339,7 @@ Suite *suite(void)
     add_divided_test(failures, each_read_fails, 0, ACTS);
     add_divided_test(failures, each_call_fails, 0, ACTS);
     add_divided_test(failures, each_allocation_fails, 0, ACTS);
-    add_gpu_tests(failures, a_full_disk);
+    add_gpu_tests(failures, a_full_disk, refused_memory_does_not_count);
     add_gpu_tests(add_case_without_end(made, "lost"), a_lost_device);
     return made;
 }
