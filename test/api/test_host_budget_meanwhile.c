@@ -38,9 +38,9 @@ void __wrap_sm_copy_retire(struct sm_copy *copy);
 void __wrap_sm_copy_retire(struct sm_copy *copy)
 {
     void *(*const run)(void *unused) = before_the_free;
-    before_the_free = NULL;
     if (run) {
         pthread_t thread;
+        before_the_free = NULL;
         ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
     }
