@@ -12,6 +12,7 @@
 #ifndef SM_BATCH_H
 #define SM_BATCH_H
 
+#include "copy/gather.h"
 #include "copy/kernel_list.h"
 #include "stream/stream.h"
 #include "base/side.h"
@@ -58,7 +59,8 @@ struct sm_batch {
     } ranges[2];
     const void *memory; /* of the last copy */
     bool last_is_listed;
-    struct sm_use *reads; /* reservations for the transfers, linked by next; NULL: each gets one of its own */
+    struct sm_gather gather; /* of the transfers, whoever copies them */
+    struct sm_use *reads;    /* reservations for the transfers, linked by next; NULL: each gets one of its own */
 };
 
 /* Prepares the batch to collect copies for the stream. It collects none for engines if the runtime has no batches on

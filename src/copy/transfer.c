@@ -25,7 +25,15 @@ static void enter_write(struct sm_copy *to, struct sm_fence *fence)
 
 static const void *get_source(const struct sm_transfer *transfer)
 {
-    return transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_transfer_source(transfer);
+    if (transfer->bounce)
+        return sm_bounce_data(transfer->bounce);
+    return transfer->gathered ? transfer->gathered : sm_transfer_source(transfer);
+}
+
+/* Returns whether the host has copied the source to page-locked memory, and so no longer needs it. */
+static bool has_read_source(const struct sm_transfer *transfer)
+{
+    return transfer->bounce || transfer->gathered;
 }
 
 static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
@@ -92,11 +100,11 @@ static bool is_slow_for_kernels(const struct sm_transfer *transfer)
     return apart % ELEMENT != 0 && transfer->size > MOST_BYTES;
 }
 
-/* A bounce buffer is such memory. */
+/* Bounce buffers are such memory. */
 static bool is_memory_for_kernels(const struct sm_transfer *transfer, int device)
 {
-    return is_for_kernels(transfer->to, device) && (transfer->bounce || is_for_kernels(transfer->from, device)) &&
-           !is_slow_for_kernels(transfer);
+    return is_for_kernels(transfer->to, device) &&
+           (has_read_source(transfer) || is_for_kernels(transfer->from, device)) && !is_slow_for_kernels(transfer);
 }
 
 static bool can_be_listed(const struct sm_transfer *transfer, int device)
@@ -155,8 +163,8 @@ static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stre
         return SYNCED_MEM_OK;
     }
     const bool listed = can_be_listed(transfer, stream->device);
-    if (!listed &&
-        (transfer->bounce || !sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
+    if (!listed && (has_read_source(transfer) ||
+                    !sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
         return queue_past_batch(transfer, stream);
     SM_TRY(sm_batch_collect(transfer->batch, stream, describe_copy(transfer, listed)));
     if (listed && sm_trace_on())
@@ -170,9 +178,9 @@ static void release_source(struct sm_transfer *transfer, struct sm_fence *fence,
 {
     if (transfer->bounce)
         sm_bounce_give(transfer->bounce, fence);
-    else if (fence)
+    else if (fence && transfer->read)
         sm_inflight_read(transfer->from, transfer->read, fence, earlier);
-    else
+    else if (transfer->read)
         sm_inflight_unreserve(transfer->read);
     transfer->bounce = NULL;
     transfer->read = NULL;
@@ -181,7 +189,7 @@ static void release_source(struct sm_transfer *transfer, struct sm_fence *fence,
 static void untrack_copies(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
     sm_inflight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
-    if (!transfer->bounce)
+    if (!has_read_source(transfer))
         sm_inflight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
 }
 
@@ -233,29 +241,48 @@ static struct sm_arrival *make_arrival(const struct sm_transfer *transfer, int d
     return sm_arrival_make(device, sm_copy_data(transfer->to), transfer->size);
 }
 
-synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
+/* The runtime may read pageable memory at any time until the copy is done. */
+static bool is_source_pageable(const struct sm_transfer *transfer)
+{
+    return transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
+}
+
+/* Copies a pageable source to page-locked memory. Reserves a place among the readers of a source that the device reads
+ * itself. Returns false: there is no host memory. */
+static bool prepare_source(struct sm_transfer *transfer, int device)
 {
     struct sm_batch *const batch = transfer->batch;
-    /* The runtime may read pageable memory at any time until the copy is done. */
-    const bool is_pageable = transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
+    const bool shares = batch && batch->room > 0;
     transfer->read = NULL;
-    transfer->arrival = make_arrival(transfer, stream->device);
-    transfer->bounce =
-        is_pageable ? sm_bounce_take(stream->device, sm_transfer_source(transfer), transfer->size) : NULL;
-    if (!transfer->bounce && batch && batch->reads) {
+    transfer->bounce = NULL;
+    transfer->gathered = NULL;
+    if (is_source_pageable(transfer) && shares)
+        transfer->gathered = sm_gather_add(&batch->gather, device, sm_copy_data(transfer->to),
+                                           sm_transfer_source(transfer), transfer->size, batch->room);
+    else if (is_source_pageable(transfer))
+        transfer->bounce = sm_bounce_take(device, sm_transfer_source(transfer), transfer->size);
+    if (has_read_source(transfer))
+        return true;
+    if (batch && batch->reads) {
         transfer->read = batch->reads;
         batch->reads = transfer->read->next;
-    } else if (!transfer->bounce) {
+    } else {
         transfer->read = sm_inflight_reserve();
     }
+    return transfer->read != NULL;
+}
+
+synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    transfer->arrival = make_arrival(transfer, stream->device);
     synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    if (transfer->bounce || transfer->read)
+    if (prepare_source(transfer, stream->device))
         status = sm_inflight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_order(transfer->to, stream);
     if (status == SYNCED_MEM_OK)
         status = queue_copy(transfer, stream);
-    if (is_pageable && !transfer->bounce && status == SYNCED_MEM_OK)
+    if (is_source_pageable(transfer) && !has_read_source(transfer) && status == SYNCED_MEM_OK)
         status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)
         return give_back_source(transfer, status);
@@ -324,18 +351,28 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
     release_source(transfer, NULL, NULL);
 }
 
+static void give_gathered(struct sm_gather *gather, struct sm_fence *fence, bool untracked)
+{
+    if (gather && untracked)
+        sm_gather_lose(gather);
+    else if (gather)
+        sm_gather_give(gather, fence);
+}
+
 /* The write takes over the caller's hold on the fence. */
-static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, struct sm_stream *stream)
+static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, struct sm_gather *gather,
+                                               struct sm_stream *stream)
 {
     struct sm_fence *fence;
     struct sm_use *earlier = NULL;
     bool untracked;
     const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
+    give_gathered(gather, fence, untracked);
     if (status != SYNCED_MEM_OK) {
         give_up_transfer(transfer, untracked, stream);
         return status;
     }
-    if (fence && !transfer->bounce)
+    if (fence && transfer->read)
         (void)sm_fence_hold(fence);
     if (fence && transfer->size >= SM_BULK_BYTES)
         sm_bulk_note(stream->device, transfer->direction, fence);
@@ -348,7 +385,7 @@ static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, str
 }
 
 static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_transfer *transfers, size_t count,
-                                                                   struct sm_stream *stream)
+                                                                   struct sm_gather *gather, struct sm_stream *stream)
 {
     struct sm_fence *fence;
     struct replaced replaced = {.reads = NULL};
@@ -357,11 +394,12 @@ static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_tra
     size_t holds = count; /* each transfer takes over one for its write, and one for its read */
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        holds += transfers[i].bounce == NULL;
+        holds += transfers[i].read != NULL;
         bytes += transfers[i].size;
     }
     if (fence)
         sm_fence_hold_often(fence, holds);
+    give_gathered(gather, fence, untracked);
     if (fence && bytes >= SM_BULK_BYTES)
         sm_bulk_note(stream->device, transfers->direction, fence);
     for (size_t i = 0; i < count; i++) {
@@ -376,9 +414,11 @@ static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_tra
     return status;
 }
 
-synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
+synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_gather *gather,
+                                    struct sm_stream *stream)
 {
-    return count == 1 ? enter_single_transfer(transfers, stream) : enter_transfers(transfers, count, stream);
+    return count == 1 ? enter_single_transfer(transfers, gather, stream)
+                      : enter_transfers(transfers, count, gather, stream);
 }
 
 synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,

@@ -18,6 +18,7 @@ struct sm_transfer {
     size_t size;
     struct sm_use *read;        /* the reservation of its place among the readers of from */
     struct sm_bounce *bounce;   /* holds the bytes of from, which the device then does not read; NULL: none */
+    const void *gathered;       /* the same, in a buffer of the batch's */
     struct sm_arrival *arrival; /* brings the bytes to pageable memory; NULL: none */
     const void *memory;         /* parts of the same memory are copied at once; NULL: not known */
     /* A batch for the copy, or NULL. sm_transfer_queue() sets it to NULL unless the batch has collected the copy. */
@@ -47,8 +48,8 @@ synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bo
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream);
 
 /*
- * Queues the transfer on a stream of the device, and fills in read or bounce, and arrival. A pageable source has been
- * read when this returns: it is copied into a bounce buffer. Without a buffer this synchronizes the stream, which
+ * Queues the transfer on a stream of the device, and fills in read, bounce or gathered, and arrival. A pageable source
+ * has been read when this returns: it is copied into a bounce buffer, or with a batch into one that it shares. Without a buffer this synchronizes the stream, which
  * blocks. On failure nothing has changed, but a copy may be untracked: a transfer runs that nobody can wait for. The
  * copy that it writes must then be retired; the copy that it reads stays usable. A transfer that the batch has
  * collected is queued by sm_batch_send(), on the same stream. The caller enters the transfer even if that fails or is
@@ -64,9 +65,10 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
 synced_mem_status sm_transfer_record(struct sm_stream *stream, struct sm_fence **fence, bool *untracked);
 
 /* Enters transfers that were just queued on the stream, with one event for all. Each becomes a read of its source and
- * the arriving write of its target. Blocks as sm_transfer_record(). On failure none is entered, and copies may be
- * untracked. */
-synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream);
+ * the arriving write of its target. Gives back the buffers of gathered sources; NULL: there are none. Blocks as
+ * sm_transfer_record(). On failure none is entered, and copies may be untracked. */
+synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_gather *gather,
+                                    struct sm_stream *stream);
 
 /* Fills the bytes from begin to end of a device copy with the value. The fill becomes the copy's write. Otherwise as
  * sm_transfer_enter(). */

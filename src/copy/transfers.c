@@ -17,14 +17,21 @@ void *sm_transfers_lay_out(struct sm_transfers *transfers, void *block, size_t r
     return batch->list.entries + room;
 }
 
+/* Buffers of transfers that were not queued are given back at once. */
+static synced_mem_status enter_queued(struct sm_transfers *transfers, struct sm_stream *stream)
+{
+    const size_t count = transfers->queued;
+    transfers->queued = 0;
+    if (count > 0)
+        return sm_transfer_enter(transfers->list, count, &transfers->batch.gather, stream);
+    sm_gather_give(&transfers->batch.gather, NULL);
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_transfers_enter(struct sm_transfers *transfers, struct sm_stream *stream)
 {
     const synced_mem_status sent = sm_batch_send(&transfers->batch, stream);
-    if (sent != SYNCED_MEM_OK)
-        return sm_transfers_enter_unsent(transfers, stream, sent);
-    const size_t count = transfers->queued;
-    transfers->queued = 0;
-    return count > 0 ? sm_transfer_enter(transfers->list, count, stream) : SYNCED_MEM_OK;
+    return sent == SYNCED_MEM_OK ? enter_queued(transfers, stream) : sm_transfers_enter_unsent(transfers, stream, sent);
 }
 
 synced_mem_status sm_transfers_enter_unsent(struct sm_transfers *transfers, struct sm_stream *stream,
@@ -32,9 +39,7 @@ synced_mem_status sm_transfers_enter_unsent(struct sm_transfers *transfers, stru
 {
     const struct sm_detail first = sm_detail_get();
     sm_batch_empty(&transfers->batch);
-    const size_t count = transfers->queued;
-    transfers->queued = 0;
-    const synced_mem_status entered = count > 0 ? sm_transfer_enter(transfers->list, count, stream) : SYNCED_MEM_OK;
+    const synced_mem_status entered = enter_queued(transfers, stream);
     const bool fails = status == SM_AGAIN && entered != SYNCED_MEM_OK;
     if (!fails)
         sm_detail_set(&first);

@@ -474,7 +474,7 @@ static synced_mem_status queue_transfer(const struct sm_pairs *pairs, const stru
 static synced_mem_status enter_transfer(const struct sm_pairs *pairs, struct sm_pair *pair, const struct route *route,
                                         struct sm_stream *on, struct sm_transfer *transfer)
 {
-    const synced_mem_status status = sm_transfer_enter(transfer, 1, on);
+    const synced_mem_status status = sm_transfer_enter(transfer, 1, NULL, on);
     if (status == SYNCED_MEM_OK && pairs->side == SM_CPU && route->target->write) {
         begin_pair(pairs, pair, route);
         return SYNCED_MEM_OK;

@@ -149,7 +149,7 @@ static synced_mem_status queue_device_copy(const struct sm_replacing *replacing,
     if (count_copied_records(replacing) > 0) {
         SM_TRY(order_after_pieces(replacing, stream));
         SM_TRY(sm_transfer_queue(&transfer, stream));
-        SM_TRY(sm_transfer_enter(&transfer, 1, stream));
+        SM_TRY(sm_transfer_enter(&transfer, 1, NULL, stream));
     } else if (to->source != SYNCED_MEM_SOURCE_ALLOCATOR) { /* an allocator's memory has a fence already */
         SM_TRY(sm_transfer_order(to, stream));              /* an earlier try may have filled it on another stream */
         SM_TRY(sm_transfer_enter_write(to, stream));

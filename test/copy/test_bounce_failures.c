@@ -203,15 +203,90 @@ START_TEST(behind_held_streams)
 }
 END_TEST
 
+/* ---- Many objects in one call ---- */
+
+enum { MANY = 200 };
+
+struct many {
+    struct pushed each[MANY];
+    synced_mem *mems[MANY];
+};
+
+/* Each object is AT_CPU. */
+static void begin_many(struct many *it)
+{
+    for (int i = 0; i < MANY; i++) {
+        it->each[i] = begin();
+        it->mems[i] = it->each[i].mem;
+    }
+}
+
+static void rewrite_sources(const struct many *it, unsigned pattern)
+{
+    for (int i = 0; i < MANY; i++)
+        pattern_write(it->each[i].mine, SIZE, pattern);
+}
+
+static void release_many(struct many *it)
+{
+    for (int i = 0; i < MANY; i++)
+        end(&it->each[i]);
+}
+
+/* Copies before the one that is refused have begun. */
+START_TEST(one_of_many_copies_is_refused)
+{
+    struct many it;
+    begin_many(&it);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    emu_fail("cudaMemcpyAsync", 1 + (unsigned)_i * 60, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push_n(it.mems, MANY, stream));
+    emu_fail_clear();
+    rewrite_sources(&it, 2);
+    OK(synced_mem_async_gpu_push_n(it.mems, MANY, stream));
+    rewrite_sources(&it, 3);
+    for (int i = 0; i < MANY; i++)
+        ck_assert(device_is(synced_mem_gpu_data_on(it.mems[i], stream), SIZE, 2));
+    release_many(&it);
+    gpu_stream_sync(stream);
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(bytes_in_use(), 0);
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* Nobody can tell when the copies end, so nobody gets their buffers. */
+START_TEST(no_event_behind_many)
+{
+    struct many it;
+    begin_many(&it);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push_n(it.mems, MANY, stream));
+    emu_fail_clear();
+    for (int i = 0; i < MANY; i++)
+        ck_assert_int_eq(synced_mem_head(it.mems[i]), SYNCED_MEM_AT_CPU);
+    gpu_stream_sync(stream);
+    OK(synced_mem_reap());
+    ck_assert_uint_ge(bytes_in_use(), (uint64_t)MANY * SIZE);
+    release_many(&it);
+    gpu_stream_destroy(stream);
+    OK(synced_mem_shutdown());
+    emu_reset(0);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("bounce_failures");
     TCase *const refused = add_case(made, "refused");
     add_tests(refused, the_copy_is_refused, nobody_can_tell);
     tcase_add_loop_test(refused, a_query_fails, 0, 4);
+    tcase_add_loop_test(refused, one_of_many_copies_is_refused, 0, 3);
     TCase *const held = add_case(made, "held");
     tcase_add_loop_test(held, behind_held_streams, 0, 2);
     TCase *const lost = add_case_without_end(made, "lost");
-    add_tests(lost, no_event, no_buffer_and_no_wait, the_device_is_lost);
+    add_tests(lost, no_event, no_event_behind_many, no_buffer_and_no_wait, the_device_is_lost);
     return made;
 }

@@ -1,0 +1,165 @@
+/* Checks calls that push many objects of pageable memory. The host copies their sources to few buffers. */
+#include "fixture.h"
+
+#include "copy/bounce.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 10000, NEVER = -1 };
+
+/* ---- Buffers that are taken ---- */
+
+static int taken;
+static int refused_at = NEVER; /* this buffer, and all later ones, can't be had */
+
+struct sm_bounce *__real_sm_bounce_take(int device, const void *source, size_t size);
+struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t size);
+struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t size)
+{
+    const int number = taken++;
+    return refused_at != NEVER && number >= refused_at ? NULL : __real_sm_bounce_take(device, source, size);
+}
+
+/* ---- Many objects ---- */
+
+static struct {
+    synced_mem *mems[MOST];
+    unsigned char *memory; /* of all, at addresses that are aligned in no way */
+    size_t sizes[MOST];
+    size_t begins[MOST];
+    int count;
+    synced_mem_stream stream;
+} many;
+
+static void write_sources(unsigned pattern)
+{
+    for (int i = 0; i < many.count; i++)
+        pattern_write(many.memory + many.begins[i], many.sizes[i], pattern + (unsigned)i);
+}
+
+/* Makes objects AT_CPU, of the size, or of sizes up to it. */
+static void make_many(int count, size_t size, bool equal)
+{
+    size_t used = 1;
+    many.count = count;
+    for (int i = 0; i < count; i++) {
+        many.sizes[i] = equal ? size : 1 + (size_t)i * 7919 % size;
+        many.begins[i] = used;
+        used += many.sizes[i] + (equal ? 0 : (size_t)i % 3);
+    }
+    many.memory = malloc(used);
+    many.stream = gpu_stream_create(0, false);
+    ck_assert_ptr_nonnull(many.memory);
+    write_sources(1);
+    for (int i = 0; i < count; i++) {
+        many.mems[i] = make_on(many.sizes[i], 0);
+        OK(synced_mem_set_cpu_data(many.mems[i], many.memory + many.begins[i]));
+    }
+    taken = 0;
+}
+
+static uint64_t in_use(void)
+{
+    synced_mem_host_pool_stats stats = {.struct_size = sizeof stats};
+    OK(synced_mem_host_pool_get_stats(&stats));
+    return stats.requested_bytes;
+}
+
+static void check_devices(unsigned pattern)
+{
+    for (int i = 0; i < many.count; i++)
+        ck_assert(device_is(synced_mem_gpu_data_on(many.mems[i], many.stream), many.sizes[i], pattern + (unsigned)i));
+}
+
+static void end_many(void)
+{
+    for (int i = 0; i < many.count; i++)
+        OK(synced_mem_release(many.mems[i]));
+    gpu_stream_sync(many.stream);
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(in_use(), 0);
+    close_stream(many.stream);
+    free(many.memory);
+}
+
+static synced_mem_status push_many(void)
+{
+    return synced_mem_async_gpu_push_n(many.mems, (size_t)many.count, many.stream);
+}
+
+/* ---- Tests ---- */
+
+START_TEST(the_sources_are_rewritten_at_once)
+{
+    make_many((const int[]){2, 17, 300}[_i], 9000, false);
+    gpu_delay(many.stream);
+    OK(push_many());
+    write_sources(1000);
+    check_devices(1);
+    end_many();
+}
+END_TEST
+
+/* Sources of 64 bytes more or less than a buffer has. */
+START_TEST(large_sources)
+{
+    make_many(40, (64 << 10) - (size_t)_i, true);
+    OK(push_many());
+    write_sources(1000);
+    check_devices(1);
+    end_many();
+}
+END_TEST
+
+/* A buffer of 1 MiB is the largest. */
+START_TEST(buffers_are_few)
+{
+    const int counts[] = {100, 1000, MOST};
+    const int count = counts[_i];
+    enum { SIZE = 500, MIB = 1 << 20 };
+    make_many(count, SIZE, true);
+    OK(push_many());
+    ck_assert_int_le(taken, 10 + count * SIZE / MIB);
+    ck_assert_int_ge(taken, 1);
+    check_devices(1);
+    end_many();
+}
+END_TEST
+
+/* Two small objects take as much memory as they need. */
+START_TEST(buffers_are_small)
+{
+    make_many(2, 100, true);
+    gpu_hold(many.stream);
+    OK(push_many());
+    ck_assert_uint_le(in_use(), 1000);
+    gpu_unhold();
+    check_devices(1);
+    end_many();
+}
+END_TEST
+
+START_TEST(no_more_buffers)
+{
+    make_many(300, 9000, false);
+    refused_at = _i;
+    OK(push_many());
+    write_sources(1000);
+    refused_at = NEVER;
+    check_devices(1);
+    end_many();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("gather");
+    TCase *const gathered = add_case(made, "gathered");
+    add_gpu_loop_test(gathered, the_sources_are_rewritten_at_once, 0, 3);
+    add_gpu_loop_test(gathered, large_sources, 0, 70);
+    add_gpu_loop_test(gathered, buffers_are_few, 0, 3);
+    add_gpu_tests(gathered, buffers_are_small);
+    add_gpu_loop_test(gathered, no_more_buffers, 0, 6);
+    return made;
+}
