@@ -251,7 +251,7 @@ START_TEST(one_of_many_copies_is_refused)
     gpu_stream_sync(stream);
     OK(synced_mem_reap());
     ck_assert_uint_eq(bytes_in_use(), 0);
-    gpu_stream_destroy(stream);
+    close_stream(stream);
 }
 END_TEST
 
@@ -271,7 +271,7 @@ START_TEST(no_event_behind_many)
     OK(synced_mem_reap());
     ck_assert_uint_ge(bytes_in_use(), (uint64_t)MANY * SIZE);
     release_many(&it);
-    gpu_stream_destroy(stream);
+    close_stream(stream);
     OK(synced_mem_shutdown());
     emu_reset(0);
 }
