@@ -69,6 +69,12 @@ void measure_life_threads(void);
 void measure_many_on_device(void);
 void measure_resident(void);
 void measure_training(void);
+void measure_loads_from_memory(void);
+void measure_loads_from_cache(void);
+void measure_loads_from_disk(void);
+void measure_reads_from_memory(void);
+void measure_reads_from_cache(void);
+void measure_holds(void);
 void measure_staging(void);
 
 #endif
