@@ -3,6 +3,7 @@
 #include "bare.h"
 #include "crowd.h"
 #include "measure.h"
+#include "suite.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -29,8 +30,9 @@ struct by_hand {
     atomic_size_t next;
 };
 
-struct by_hand *by_hand_start(size_t chunk, bool with_device)
+struct by_hand *by_hand_start(bool with_device)
 {
+    const size_t chunk = suite.quick || suite.emulated ? 64 * KIB : 4 * MIB;
     struct by_hand *const hand = calloc(1, sizeof *hand);
     must(hand != NULL, "no memory");
     hand->chunk = chunk;

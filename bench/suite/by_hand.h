@@ -10,8 +10,8 @@ enum { HAND_THREADS = 16 };
 
 struct by_hand;
 
-/* chunk: the most bytes of a read or write. */
-struct by_hand *by_hand_start(size_t chunk, bool with_device);
+/* A chunk has 4 MiB, with a small file less. */
+struct by_hand *by_hand_start(bool with_device);
 void by_hand_end(struct by_hand *hand);
 
 /* Each moves size bytes, of a file from its begin on, and returns the seconds. */

@@ -26,11 +26,6 @@ struct loads {
 
 /* ---- Sizes ---- */
 
-static size_t chunk_size(void)
-{
-    return suite.quick || suite.emulated ? 64 * KIB : 4 * MIB;
-}
-
 /* most: on a GPU. Returns the bytes of a part, such that the file has room in the folder, and twice on the device. */
 static size_t choose_part(const char *folder, size_t most)
 {
@@ -157,7 +152,7 @@ static void measure_loads(const struct table *table, const char *folder, size_t 
         skip_shapes(table, targets, why_not);
         return;
     }
-    on.hand = by_hand_start(chunk_size(), true);
+    on.hand = by_hand_start(true);
     on.memory = bare_device_alloc(on.size);
     for (int shape = 0; shape < SHAPES; shape++)
         measure_shape(table, &on, (enum shape)shape, targets[shape], &limit);
@@ -200,7 +195,7 @@ void measure_loads_from_disk(void)
         skip_shapes(&table, targets, why_not);
         return;
     }
-    on.hand = by_hand_start(chunk_size(), true);
+    on.hand = by_hand_start(true);
     on.memory = bare_device_alloc(on.size);
     measure_shape(&table, &on, ONE_OBJECT, targets[ONE_OBJECT], &limit);
     measure_shape(&table, &on, OBJECTS, targets[OBJECTS], &limit);
@@ -271,7 +266,7 @@ static void measure_reads(const struct table *table, const char *folder)
         skip_shapes(table, targets, why_not);
         return;
     }
-    on.hand = by_hand_start(chunk_size(), false);
+    on.hand = by_hand_start(false);
     on.memory = suite.gpu ? bare_host_alloc(on.size) : malloc(on.size);
     must(on.memory != NULL, "no memory");
     for (int shape = 0; shape < SHAPES; shape++)

@@ -4,6 +4,8 @@
 #include "suite.h"
 #include "synced_mem/budget.h"
 
+#include <pthread.h>
+
 enum { MOST_OBJECTS = 64, OBJECT = 64 * KIB, TIMES = 200 };
 
 struct holds {
@@ -54,6 +56,22 @@ static double use_alone(void *state)
         for (size_t j = 0; j < on->count; j++) {
             must_work(synced_mem_gpu_data_on(on->mems[j], on->stream) != NULL);
             must_work(synced_mem_end_use_on(on->mems[j], on->stream) == SYNCED_MEM_OK);
+        }
+    return (seconds_now() - begin) / TIMES;
+}
+
+/* Both calls lock something for each object. */
+static double lock_each(void *state)
+{
+    static pthread_mutex_t locks[MOST_OBJECTS];
+    const struct holds *const on = state;
+    for (size_t j = 0; j < on->count; j++)
+        must(pthread_mutex_init(&locks[j], NULL) == 0, "no lock");
+    const double begin = seconds_now();
+    for (int i = 0; i < 2 * TIMES; i++)
+        for (size_t j = 0; j < on->count; j++) {
+            (void)pthread_mutex_lock(&locks[j]);
+            (void)pthread_mutex_unlock(&locks[j]);
         }
     return (seconds_now() - begin) / TIMES;
 }
@@ -124,7 +142,7 @@ static void measure_uses(void)
 
 static void measure_count(const struct table *table, size_t count)
 {
-    static const struct way ways[] = {{"hold, unhold", hold_and_unhold}};
+    static const struct way ways[] = {{"hold, unhold", hold_and_unhold}, {"locks", lock_each}};
     struct summary results[3] = {unmeasured, unmeasured, unmeasured};
     char name[64];
     (void)snprintf(name, sizeof name, "%zu object%s", count, count == 1 ? "" : "s");
@@ -135,7 +153,7 @@ static void measure_count(const struct table *table, size_t count)
         return;
     struct holds on = {.stream = bare_stream_create()};
     make_held(&on, count, true);
-    compare(ways, 1, &on, results);
+    compare(ways, 2, &on, results);
     report_times(&row, results, 0);
     release_held(&on);
     must_work(synced_mem_forget_stream(on.stream) == SYNCED_MEM_OK);
@@ -144,8 +162,12 @@ static void measure_count(const struct table *table, size_t count)
 
 void measure_holds(void)
 {
-    static const struct table table = {"budget", "hold", "Hold objects that are on the device, and unhold them",
-                                       UNIT_US,  NULL,   NULL};
+    static const struct table table = {"budget",
+                                       "hold",
+                                       "Hold objects that are on the device, and unhold them",
+                                       UNIT_US,
+                                       "a lock and an unlock of a mutex for each object, twice",
+                                       NULL};
     report_table(&table);
     measure_count(&table, 1);
     measure_count(&table, 8);
