@@ -90,6 +90,24 @@ size_t bare_device_room(void)
     return room;
 }
 
+void *bare_managed_alloc(size_t size)
+{
+    void *data = NULL;
+    check(cudaMallocManaged(&data, size, cudaMemAttachGlobal), "cudaMallocManaged");
+    return data;
+}
+
+/* CUDA 13 names a location by a struct, earlier versions by a device's number. */
+void bare_prefetch(void *managed, size_t size, bool to_device, synced_mem_stream stream)
+{
+#if CUDART_VERSION >= 13000
+    const struct cudaMemLocation place = {.type = to_device ? cudaMemLocationTypeDevice : cudaMemLocationTypeHost};
+    check(cudaMemPrefetchAsync(managed, size, place, 0, stream), "cudaMemPrefetchAsync");
+#else
+    check(cudaMemPrefetchAsync(managed, size, to_device ? 0 : cudaCpuDeviceId, stream), "cudaMemPrefetchAsync");
+#endif
+}
+
 /* ---- Streams ---- */
 
 synced_mem_stream bare_stream_create(void)

@@ -76,6 +76,21 @@ int bare_device_of(const void *device_memory)
     return 0;
 }
 
+void *bare_managed_alloc(size_t size)
+{
+    (void)size;
+    return none();
+}
+
+void bare_prefetch(void *managed, size_t size, bool to_device, synced_mem_stream stream)
+{
+    (void)managed;
+    (void)size;
+    (void)to_device;
+    (void)stream;
+    (void)none();
+}
+
 synced_mem_stream bare_stream_create(void)
 {
     return none();

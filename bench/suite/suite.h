@@ -69,6 +69,19 @@ void measure_life_threads(void);
 void measure_many_on_device(void);
 void measure_resident(void);
 void measure_training(void);
+void measure_loads_from_memory(void);
+void measure_loads_from_cache(void);
+void measure_loads_from_disk(void);
+void measure_reads_from_memory(void);
+void measure_reads_from_cache(void);
+void measure_stores(void);
+void measure_load_memory(void);
+void measure_checkpoint(void);
+void measure_holds(void);
+void measure_sweeps_read(void);
+void measure_sweeps_of_files(void);
+void measure_sweeps_written(void);
+void measure_layers(void);
 void measure_staging(void);
 
 #endif

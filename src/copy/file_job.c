@@ -398,7 +398,7 @@ static void count_for_object(enum sm_direction direction, size_t size)
 /* ---- Reads ---- */
 
 synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_mem_file *file, uint64_t offset,
-                                    struct sm_scratch_range *range, struct sm_copy *to, size_t size)
+                                    struct sm_scratch_range *range, struct sm_copy *to, size_t size, const void *owner)
 {
     if (!reads->job)
         SM_TRY(make_job(reads->room, false, reads->internal, &reads->job));
@@ -408,8 +408,8 @@ synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_m
     sm_file_hold(file);
     if (range)
         sm_scratch_hold(range);
-    *part =
-        (struct sm_file_part){.file = file, .offset = offset, .memory = sm_copy_data(to), .size = size, .range = range};
+    *part = (struct sm_file_part){
+        .file = file, .offset = offset, .memory = sm_copy_data(to), .size = size, .owner = owner, .range = range};
     job->bytes += size;
     sm_inflight_written(to, sm_fence_hold(job->fence));
     to->arriving = true;
@@ -431,7 +431,8 @@ static int compare_parts(const void *a, const void *b)
     return (first->offset > second->offset) - (first->offset < second->offset);
 }
 
-/* Makes one part of those that follow one another in the file and in memory, as the pieces of a root do. */
+/* Makes one part of those that follow one another in the file and in memory, as the pieces of a root do. Those on a
+ * device must be in one allocation, as the runtime refuses copies that reach into the next one. */
 static void join_parts(struct sm_file_job *job)
 {
     size_t count = 1;
@@ -439,7 +440,8 @@ static void join_parts(struct sm_file_job *job)
         struct sm_file_part *const last = &job->parts[count - 1];
         const struct sm_file_part *const next = &job->parts[i];
         const bool follows = !next->range && next->file == last->file && next->offset == get_end(last) &&
-                             next->memory == last->memory + last->size;
+                             next->memory == last->memory + last->size &&
+                             (!job->internal || next->owner == last->owner);
         if (follows) {
             last->size += next->size;
             sm_file_drop(next->file);

@@ -24,10 +24,11 @@ struct sm_file_reads {
 
 /* Adds size bytes of the file to the first bytes of the copy, and enters the job as its arriving write: nothing else
  * may be in flight on the copy, except on the internal stream. range: that the bytes are in, of the scratch file; the
- * job holds it until they are read. NULL: another file. Does not block. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (there is no
- * thread), and of a device ERR_CUDA: nothing has changed. */
+ * job holds it until they are read. NULL: another file. owner: whose memory it is, the same for copies in one
+ * allocation alone. Does not block. ERR_OUT_OF_HOST_MEMORY, ERR_FILE (there is no thread), and of a device ERR_CUDA:
+ * nothing has changed. */
 synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_mem_file *file, uint64_t offset,
-                                    struct sm_scratch_range *range, struct sm_copy *to, size_t size);
+                                    struct sm_scratch_range *range, struct sm_copy *to, size_t size, const void *owner);
 /* Begins the job, if there is one. Does not block. The collection is then empty. */
 void sm_file_reads_begin(struct sm_file_reads *reads);
 

@@ -26,5 +26,6 @@ synced_mem_status sm_add_load(struct sm_record *record, enum sm_side side, struc
     if (sm_size_of(record) == 0)
         return SYNCED_MEM_OK;
     const struct sm_backing *const backing = sm_backing_of(record);
-    return sm_file_reads_add(reads, backing->file, sm_offset_in_file(record), backing->range, copy, sm_size_of(record));
+    return sm_file_reads_add(reads, backing->file, sm_offset_in_file(record), backing->range, copy, sm_size_of(record),
+                             sm_owner_of(record));
 }

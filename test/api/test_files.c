@@ -142,6 +142,27 @@ START_TEST(chunks_reach_across_objects)
 }
 END_TEST
 
+/* Memory of two objects may be side by side by chance; no copy reaches across. */
+START_TEST(memory_side_by_side)
+{
+    enum { COUNT = 128, EACH = 4096 };
+    synced_mem *mems[COUNT];
+    synced_mem_file *const file = make_file(FILE_BYTES, 1);
+    for (size_t i = 0; i < COUNT; i++)
+        mems[i] = make_in_file(EACH, file, i * EACH);
+    OK(synced_mem_async_gpu_push_n(mems, COUNT, NULL));
+    bool side_by_side = false;
+    for (size_t i = 0; i < COUNT; i++) {
+        ck_assert(device_has(mems[i], i * EACH));
+        side_by_side = side_by_side || (i > 0 && (const char *)synced_mem_gpu_data(mems[i]) ==
+                                                     (const char *)synced_mem_gpu_data(mems[i - 1]) + EACH);
+    }
+    ck_assert(side_by_side || !gpu_is_emulated());
+    release_all(mems, COUNT);
+    end_file(file);
+}
+END_TEST
+
 /* Gaps are read too if they are small; objects may have the same bytes. */
 START_TEST(gaps_and_overlaps)
 {
@@ -465,7 +486,7 @@ Suite *suite(void)
     TCase *const reads = add_case(made, "reads");
     add_tests(reads, the_host_reads, no_bytes, the_descriptor_may_be_closed, references);
     add_gpu_tests(reads, the_device_reads_without_a_host_copy, a_stream_reads, a_push_reads, a_pull_reads,
-                  gaps_and_overlaps, several_files);
+                  memory_side_by_side, gaps_and_overlaps, several_files);
     add_gpu_loop_test(reads, a_list_is_read_at_once, 0, 2);
     tcase_add_loop_test(reads, chunks_reach_across_objects, 0, gpu_expected() ? 2 : 1);
     TCase *const heads = add_case(made, "heads");

@@ -83,9 +83,11 @@ for row in rows:
 tables = {row["table"] for row in rows}
 assert tables >= {"push-n", "pull-n", "pageable-both", "pageable-push", "pageable-pull-call", "pageable-push-latency",
                   "device-again-threads", "pinned-release", "life-threads", "view-time", "view-create", "view-access",
-                  "view-release", "view-flat", "view-memory", "push-changed", "beside"}, tables
+                  "view-release", "view-flat", "view-memory", "push-changed", "beside", "load-tmpfs", "load-cached",
+                  "load-direct", "read-tmpfs", "read-cached", "store-tmpfs", "load-memory", "checkpoint", "hold", "hold-use",
+                  "sweep", "sweep-written", "layers"}, tables
 without_gpu = {row["group"] for row in rows if row["note"] == "no GPU"}
-needs_gpu = {"transfers", "allocation", "life", "overlap"}
+needs_gpu = {"transfers", "allocation", "budget", "life", "overlap"}
 if runtime == "none":
     assert all(row["note"] == "no GPU" for row in rows if row["group"] in needs_gpu), "a GPU's rows are not skipped"
 else:

@@ -1,0 +1,24 @@
+/* Files, moved by the threads of a program without the library: each reads or writes a chunk at a time, with two
+ * page-locked chunks and a stream of its own if the bytes are on the device. */
+#ifndef BY_HAND_H
+#define BY_HAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { HAND_THREADS = 16 };
+
+struct by_hand;
+
+/* A chunk has 4 MiB, with a small file less. */
+struct by_hand *by_hand_start(bool with_device);
+void by_hand_end(struct by_hand *hand);
+
+/* Each moves size bytes, of a file from its begin on, and returns the seconds. */
+double by_hand_load(struct by_hand *hand, int file, size_t size, char *device);
+double by_hand_read(struct by_hand *hand, int file, size_t size, char *memory);
+double by_hand_store(struct by_hand *hand, int file, size_t size, char *device);
+/* The link alone: copies so many bytes out of the page-locked chunks, in pieces as large as all of them. */
+double by_hand_copy_up(const struct by_hand *hand, size_t size, char *device);
+
+#endif
