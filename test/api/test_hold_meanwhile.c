@@ -4,6 +4,7 @@
 #include "object/evict.h"
 #include "object/replace.h"
 #include "object/resize.h"
+#include "object/transaction.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -242,22 +243,29 @@ START_TEST(a_victim_that_is_released)
 }
 END_TEST
 
-static pthread_t setter;
-static _Thread_local bool is_setter;
-static atomic_bool setter_waits;
+static _Thread_local bool is_watched;
+static atomic_bool watched_waits;
 
 void __real_sm_word_wait(atomic_uint *word, unsigned seen);
 void __wrap_sm_word_wait(atomic_uint *word, unsigned seen);
 void __wrap_sm_word_wait(atomic_uint *word, unsigned seen)
 {
-    if (is_setter)
-        atomic_store(&setter_waits, true);
+    if (is_watched)
+        atomic_store(&watched_waits, true);
     __real_sm_word_wait(word, seen);
 }
 
+static void await_flag(atomic_bool *flag)
+{
+    while (!atomic_load(flag))
+        (void)sched_yield();
+}
+
+static pthread_t setter;
+
 static void *lower_the_budget(void *unused)
 {
-    is_setter = true;
+    is_watched = true;
     uint64_t over = 1;
     SOUND(synced_mem_gpu_set_budget(0, 15 * UNIT, &over) == SYNCED_MEM_OK);
     SOUND(over == 0);
@@ -267,8 +275,7 @@ static void *lower_the_budget(void *unused)
 static void *begin_to_lower_the_budget(void *unused)
 {
     SOUND(pthread_create(&setter, NULL, lower_the_budget, NULL) == 0);
-    while (!atomic_load(&setter_waits))
-        (void)sched_yield();
+    await_flag(&watched_waits);
     return unused;
 }
 
@@ -289,6 +296,81 @@ START_TEST(a_lower_budget_waits_for_a_victim)
 }
 END_TEST
 
+/* ---- Holds of a victim, which stays because of them ---- */
+
+static _Thread_local bool pauses; /* when it has claimed memory, before it brings contents */
+static atomic_bool is_paused, may_go_on;
+
+synced_mem_status __real_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
+{
+    if (pauses) {
+        pauses = false;
+        atomic_store(&is_paused, true);
+        await_flag(&may_go_on);
+    }
+    return __real_sm_enter(transaction, mem);
+}
+
+static void *hold_the_victim_slowly(void *unused)
+{
+    pauses = true;
+    return hold_the_victim(unused);
+}
+
+static void *hold_the_victim_too(void *unused)
+{
+    is_watched = true;
+    SOUND(hold_one(victim, SYNCED_MEM_READ, stream) == SYNCED_MEM_OK);
+    return unused;
+}
+
+enum { MOST_HOLDERS = 2 };
+static void *(*const holds_of_the_victim[MOST_HOLDERS])(void *) = {hold_the_victim_slowly, hold_the_victim_too};
+static atomic_bool *const begun[MOST_HOLDERS] = {&is_paused, &watched_waits};
+static pthread_t holders[MOST_HOLDERS];
+static int holder_count;
+
+static void *begin_to_hold_the_victim(void *unused)
+{
+    for (int i = 0; i < holder_count; i++) {
+        SOUND(pthread_create(&holders[i], NULL, holds_of_the_victim[i], NULL) == 0);
+        await_flag(begun[i]);
+    }
+    return unused;
+}
+
+/* The first hold claims memory in case that the victim goes. The victim stays, so others get that memory before the hold
+ * ends: the second hold, which waits until then, and that of the last object, for which exactly 11 units are left. */
+START_TEST(claims_for_a_victim_that_stays_are_given_back_at_once)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    synced_mem *const last = make_units("last", 11, 4);
+    synced_mem *const more = make_units("more", 1, 5);
+    holder_count = 1 + _i;
+    meanwhile = begin_to_hold_the_victim;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    if (holder_count == 2)
+        pthread_join(holders[1], NULL);
+    OK(hold_one(last, SYNCED_MEM_READ, stream));
+    ck_assert_uint_le(stats_now().gpu_bytes + stats_now().gpu_spare_bytes, 30 * UNIT);
+    atomic_store(&may_go_on, true);
+    pthread_join(holders[0], NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+          hold_one(more, SYNCED_MEM_READ, stream)); /* the memory was given back once */
+    for (int i = 0; i < holder_count; i++)
+        OK(unhold_one(victim));
+    OK(unhold_one(wanted));
+    OK(unhold_one(last));
+    ck_assert(host_is(given(synced_mem_cpu_data(victim)), 10 * UNIT, 7));
+    RELEASE_EACH(victim, kept, wanted, last, more);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold_meanwhile");
@@ -297,5 +379,6 @@ Suite *suite(void)
     add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
                   a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released,
                   a_lower_budget_waits_for_a_victim);
+    add_gpu_loop_test(tests, claims_for_a_victim_that_stays_are_given_back_at_once, 0, MOST_HOLDERS);
     return made;
 }
