@@ -17,18 +17,35 @@ static synced_mem *victim;
 static synced_mem *kept;
 static synced_mem_stream stream;
 
-synced_mem_status __real_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck)
+/* Runs once, in a thread of its own, and waits for its end. */
+static void run_beside(void *(**what)(void *))
 {
-    void *(*const run)(void *) = meanwhile;
+    void *(*const run)(void *) = *what;
     pthread_t thread;
-    meanwhile = NULL;
+    *what = NULL;
     if (run) {
         ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
         pthread_join(thread, NULL);
     }
+}
+
+/* Holds evict by this function. */
+synced_mem_status __real_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
+synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
+synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck)
+{
+    run_beside(&meanwhile);
     return __real_sm_evict(victims, on, stuck);
+}
+
+/* A budget that is lowered, or exceeded, chooses its victims by this function. */
+struct sm_member *__real_sm_budget_choose(int device, uint64_t bytes);
+struct sm_member *__wrap_sm_budget_choose(int device, uint64_t bytes);
+struct sm_member *__wrap_sm_budget_choose(int device, uint64_t bytes)
+{
+    struct sm_member *const victims = __real_sm_budget_choose(device, bytes);
+    run_beside(&meanwhile);
+    return victims;
 }
 
 static void *(*before_the_free)(void *);
@@ -37,13 +54,7 @@ void __real_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
 void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
 void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on)
 {
-    void *(*const run)(void *) = before_the_free;
-    pthread_t thread;
-    before_the_free = NULL;
-    if (run) {
-        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
-        pthread_join(thread, NULL);
-    }
+    run_beside(&before_the_free);
     __real_sm_copy_retire_on(copy, on);
 }
 
@@ -243,15 +254,14 @@ START_TEST(a_victim_that_is_released)
 }
 END_TEST
 
-static _Thread_local bool is_watched;
-static atomic_bool watched_waits;
+static _Thread_local atomic_bool *on_wait; /* becomes true when the thread waits */
 
 void __real_sm_word_wait(atomic_uint *word, unsigned seen);
 void __wrap_sm_word_wait(atomic_uint *word, unsigned seen);
 void __wrap_sm_word_wait(atomic_uint *word, unsigned seen)
 {
-    if (is_watched)
-        atomic_store(&watched_waits, true);
+    if (on_wait)
+        atomic_store(on_wait, true);
     __real_sm_word_wait(word, seen);
 }
 
@@ -262,10 +272,11 @@ static void await_flag(atomic_bool *flag)
 }
 
 static pthread_t setter;
+static atomic_bool setter_waits;
 
 static void *lower_the_budget(void *unused)
 {
-    is_watched = true;
+    on_wait = &setter_waits;
     uint64_t over = 1;
     SOUND(synced_mem_gpu_set_budget(0, 15 * UNIT, &over) == SYNCED_MEM_OK);
     SOUND(over == 0);
@@ -275,7 +286,7 @@ static void *lower_the_budget(void *unused)
 static void *begin_to_lower_the_budget(void *unused)
 {
     SOUND(pthread_create(&setter, NULL, lower_the_budget, NULL) == 0);
-    await_flag(&watched_waits);
+    await_flag(&setter_waits);
     return unused;
 }
 
@@ -299,7 +310,7 @@ END_TEST
 /* ---- Holds of a victim, which stays because of them ---- */
 
 static _Thread_local bool pauses; /* when it has claimed memory, before it brings contents */
-static atomic_bool is_paused, may_go_on;
+static atomic_bool is_paused, may_go_on, second_waits;
 
 synced_mem_status __real_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
 synced_mem_status __wrap_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
@@ -321,14 +332,14 @@ static void *hold_the_victim_slowly(void *unused)
 
 static void *hold_the_victim_too(void *unused)
 {
-    is_watched = true;
+    on_wait = &second_waits;
     SOUND(hold_one(victim, SYNCED_MEM_READ, stream) == SYNCED_MEM_OK);
     return unused;
 }
 
 enum { MOST_HOLDERS = 2 };
 static void *(*const holds_of_the_victim[MOST_HOLDERS])(void *) = {hold_the_victim_slowly, hold_the_victim_too};
-static atomic_bool *const begun[MOST_HOLDERS] = {&is_paused, &watched_waits};
+static atomic_bool *const begun[MOST_HOLDERS] = {&is_paused, &second_waits};
 static pthread_t holders[MOST_HOLDERS];
 static int holder_count;
 
@@ -371,14 +382,61 @@ START_TEST(claims_for_a_victim_that_stays_are_given_back_at_once)
 }
 END_TEST
 
+static void *lower_the_budget_to_a_unit(void *unused)
+{
+    on_wait = &setter_waits;
+    SOUND(synced_mem_gpu_set_budget(0, UNIT, NULL) == SYNCED_MEM_OK);
+    return unused;
+}
+
+static atomic_bool evictor_waits;
+
+static void *lower_the_budget_beside_the_hold(void *unused)
+{
+    atomic_store(&is_paused, true);
+    await_flag(&evictor_waits);
+    SOUND(pthread_create(&setter, NULL, lower_the_budget_to_a_unit, NULL) == 0);
+    await_flag(&setter_waits);
+    return unused;
+}
+
+static void *begin_to_hold_while_the_budget_is_lowered(void *unused)
+{
+    meanwhile = lower_the_budget_beside_the_hold; /* in the eviction by the hold */
+    SOUND(pthread_create(&holders[0], NULL, hold_the_victim, NULL) == 0);
+    await_flag(&is_paused);
+    return unused;
+}
+
+/* The hold evicts the other candidate, as the victim may go. By the end of that eviction the victim stays, so the hold
+ * needs no memory any more, however little the budget is by now. */
+START_TEST(a_hold_of_a_victim_that_stays_needs_no_room)
+{
+    make_victim();
+    meanwhile = begin_to_hold_while_the_budget_is_lowered;
+    on_wait = &evictor_waits;
+    set_budget(21 * UNIT);
+    on_wait = NULL;
+    pthread_join(holders[0], NULL);
+    pthread_join(setter, NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_int_eq(synced_mem_head(kept), SYNCED_MEM_AT_CPU);
+    ck_assert_int_eq(synced_mem_head(victim), SYNCED_MEM_AT_GPU);
+    OK(unhold_one(victim));
+    ck_assert(host_is(given(synced_mem_cpu_data(victim)), 10 * UNIT, 7));
+    RELEASE_EACH(victim, kept);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold_meanwhile");
     TCase *const tests = add_case(made, "meanwhile");
     add_gpu_loop_test(tests, an_object_that_is_held_by_now_keeps_its_memory, 0, CHANGES);
     add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
-                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released,
-                  a_lower_budget_waits_for_a_victim);
+                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released, a_lower_budget_waits_for_a_victim,
+                  a_hold_of_a_victim_that_stays_needs_no_room);
     add_gpu_loop_test(tests, claims_for_a_victim_that_stays_are_given_back_at_once, 0, MOST_HOLDERS);
     return made;
 }
