@@ -352,8 +352,8 @@ static void *begin_to_hold_the_victim(void *unused)
     return unused;
 }
 
-/* The first hold claims memory in case that the victim goes. The victim stays, so others get that memory before the hold
- * ends: the second hold, which waits until then, and that of the last object, for which exactly 11 units are left. */
+/* The first hold claims memory in case that the victim goes. The victim stays, so others get that memory before the
+ * hold ends: the second hold, which waits until then, and that of the last object, for which 11 units are left. */
 START_TEST(claims_for_a_victim_that_stays_are_given_back_at_once)
 {
     make_victim();

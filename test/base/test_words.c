@@ -262,8 +262,8 @@ static void wake_once_in_handler(int number)
     atomic_fetch_add(&at_signal, 1);
 }
 
-/* The linker puts the wrapper in place of the C library's function (--wrap). A signal comes where a system without words
- * wakes the sleepers, and has to wait until the thread holds nothing. */
+/* The linker puts the wrapper in place of the C library's function (--wrap). A signal comes where a system without
+ * words wakes the sleepers, and has to wait until the thread holds nothing. */
 static atomic_bool signals_where_words_wake;
 
 int __real_pthread_cond_broadcast(pthread_cond_t *condition);
