@@ -375,6 +375,23 @@ static void compare(const struct model *model, int fd)
     fflush(stdout);
 }
 
+/* The release ends the turn. */
+static void release_received(synced_mem *manifest, synced_mem *weights)
+{
+    CHECK(synced_mem_release(manifest) == SYNCED_MEM_OK);
+    CHECK(synced_mem_release(weights) == SYNCED_MEM_OK);
+    CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
+}
+
+static void release_model(struct model *model)
+{
+    for (uint64_t i = 0; i < model->facts->count; i++)
+        CHECK(synced_mem_release(model->views[i]) == SYNCED_MEM_OK);
+    free(model->views);
+    free(model->data);
+    release_received(model->manifest, model->weights);
+}
+
 static double get_ms(void)
 {
     struct timespec now;
@@ -398,7 +415,9 @@ static void serve(const char *folder, const char *data)
     do
         compare(&model, fd);
     while (getchar() != EOF);
-    exit(EXIT_SUCCESS); /* the system ends its turns */
+    release_model(&model);
+    if (fd >= 0)
+        close(fd);
 }
 
 static void spoil(const char *folder)
@@ -410,6 +429,8 @@ static void spoil(const char *folder)
     CHECK(synced_mem_receive(&weights, connection, TIMEOUT_MS) == SYNCED_MEM_OK);
     CHECK(synced_mem_begin_turn(weights, get_side(), SYNCED_MEM_TURN_WRITE, 100) == SYNCED_MEM_ERR_TIMEOUT);
     CHECK(synced_mem_begin_consumed_turn(weights, get_side(), 100) == SYNCED_MEM_ERR_TIMEOUT);
+    release_received(manifest, weights);
+    close(connection);
     printf("can't write them\n");
 }
 

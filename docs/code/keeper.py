@@ -28,6 +28,10 @@ class Process:
             self.process.kill()
             raise AssertionError(f"{text!r} was expected, not {line!r}: {self.process.communicate()[1]}")
 
+    def end(self):
+        _, errors = self.process.communicate()
+        assert self.process.returncode == 0, (self.process.returncode, errors)
+
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
         _, errors = self.process.communicate()
@@ -108,7 +112,7 @@ def main(program, servers="200"):
         run_servers(program, own, model[1], int(servers), draw)
         spoiler = Process(program, "spoil", own)
         spoiler.expect("can't write them")
-        spoiler.process.wait()
+        spoiler.end()
         survivor = Process(program, "serve", own, model[1])
         survivor.expect("has them")
         survivor.expect("are right")
@@ -121,9 +125,7 @@ def main(program, servers="200"):
         keeper.expect("keeps 44 tensors")
         run_servers(program, own, model[1], 4, draw)
         keeper.kill()
-        survivor.process.stdin.close()
-        survivor.process.stdin = None
-        assert survivor.process.wait() == 0
+        survivor.end()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include "object/evict.h"
 #include "object/replace.h"
 #include "object/resize.h"
+#include "object/transaction.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -16,18 +17,35 @@ static synced_mem *victim;
 static synced_mem *kept;
 static synced_mem_stream stream;
 
-synced_mem_status __real_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck)
+/* Runs once, in a thread of its own, and waits for its end. */
+static void run_beside(void *(**what)(void *))
 {
-    void *(*const run)(void *) = meanwhile;
+    void *(*const run)(void *) = *what;
     pthread_t thread;
-    meanwhile = NULL;
+    *what = NULL;
     if (run) {
         ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
         pthread_join(thread, NULL);
     }
+}
+
+/* Holds evict by this function. */
+synced_mem_status __real_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
+synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
+synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck)
+{
+    run_beside(&meanwhile);
     return __real_sm_evict(victims, on, stuck);
+}
+
+/* A budget that is lowered, or exceeded, chooses its victims by this function. */
+struct sm_member *__real_sm_budget_choose(int device, uint64_t bytes);
+struct sm_member *__wrap_sm_budget_choose(int device, uint64_t bytes);
+struct sm_member *__wrap_sm_budget_choose(int device, uint64_t bytes)
+{
+    struct sm_member *const victims = __real_sm_budget_choose(device, bytes);
+    run_beside(&meanwhile);
+    return victims;
 }
 
 static void *(*before_the_free)(void *);
@@ -36,13 +54,7 @@ void __real_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
 void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
 void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on)
 {
-    void *(*const run)(void *) = before_the_free;
-    pthread_t thread;
-    before_the_free = NULL;
-    if (run) {
-        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
-        pthread_join(thread, NULL);
-    }
+    run_beside(&before_the_free);
     __real_sm_copy_retire_on(copy, on);
 }
 
@@ -242,22 +254,29 @@ START_TEST(a_victim_that_is_released)
 }
 END_TEST
 
-static pthread_t setter;
-static _Thread_local bool is_setter;
-static atomic_bool setter_waits;
+static _Thread_local atomic_bool *on_wait; /* becomes true when the thread waits */
 
 void __real_sm_word_wait(atomic_uint *word, unsigned seen);
 void __wrap_sm_word_wait(atomic_uint *word, unsigned seen);
 void __wrap_sm_word_wait(atomic_uint *word, unsigned seen)
 {
-    if (is_setter)
-        atomic_store(&setter_waits, true);
+    if (on_wait)
+        atomic_store(on_wait, true);
     __real_sm_word_wait(word, seen);
 }
 
+static void await_flag(atomic_bool *flag)
+{
+    while (!atomic_load(flag))
+        (void)sched_yield();
+}
+
+static pthread_t setter;
+static atomic_bool setter_waits;
+
 static void *lower_the_budget(void *unused)
 {
-    is_setter = true;
+    on_wait = &setter_waits;
     uint64_t over = 1;
     SOUND(synced_mem_gpu_set_budget(0, 15 * UNIT, &over) == SYNCED_MEM_OK);
     SOUND(over == 0);
@@ -267,8 +286,7 @@ static void *lower_the_budget(void *unused)
 static void *begin_to_lower_the_budget(void *unused)
 {
     SOUND(pthread_create(&setter, NULL, lower_the_budget, NULL) == 0);
-    while (!atomic_load(&setter_waits))
-        (void)sched_yield();
+    await_flag(&setter_waits);
     return unused;
 }
 
@@ -289,13 +307,136 @@ START_TEST(a_lower_budget_waits_for_a_victim)
 }
 END_TEST
 
+/* ---- Holds of a victim, which stays because of them ---- */
+
+static _Thread_local bool pauses; /* when it has claimed memory, before it brings contents */
+static atomic_bool is_paused, may_go_on, second_waits;
+
+synced_mem_status __real_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
+{
+    if (pauses) {
+        pauses = false;
+        atomic_store(&is_paused, true);
+        await_flag(&may_go_on);
+    }
+    return __real_sm_enter(transaction, mem);
+}
+
+static void *hold_the_victim_slowly(void *unused)
+{
+    pauses = true;
+    return hold_the_victim(unused);
+}
+
+static void *hold_the_victim_too(void *unused)
+{
+    on_wait = &second_waits;
+    SOUND(hold_one(victim, SYNCED_MEM_READ, stream) == SYNCED_MEM_OK);
+    return unused;
+}
+
+enum { MOST_HOLDERS = 2 };
+static void *(*const holds_of_the_victim[MOST_HOLDERS])(void *) = {hold_the_victim_slowly, hold_the_victim_too};
+static atomic_bool *const begun[MOST_HOLDERS] = {&is_paused, &second_waits};
+static pthread_t holders[MOST_HOLDERS];
+static int holder_count;
+
+static void *begin_to_hold_the_victim(void *unused)
+{
+    for (int i = 0; i < holder_count; i++) {
+        SOUND(pthread_create(&holders[i], NULL, holds_of_the_victim[i], NULL) == 0);
+        await_flag(begun[i]);
+    }
+    return unused;
+}
+
+/* The first hold claims memory in case that the victim goes. The victim stays, so others get that memory before the
+ * hold ends: the second hold, which waits until then, and that of the last object, for which 11 units are left. */
+START_TEST(claims_for_a_victim_that_stays_are_given_back_at_once)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    synced_mem *const last = make_units("last", 11, 4);
+    synced_mem *const more = make_units("more", 1, 5);
+    holder_count = 1 + _i;
+    meanwhile = begin_to_hold_the_victim;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    if (holder_count == 2)
+        pthread_join(holders[1], NULL);
+    OK(hold_one(last, SYNCED_MEM_READ, stream));
+    ck_assert_uint_le(stats_now().gpu_bytes + stats_now().gpu_spare_bytes, 30 * UNIT);
+    atomic_store(&may_go_on, true);
+    pthread_join(holders[0], NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+          hold_one(more, SYNCED_MEM_READ, stream)); /* the memory was given back once */
+    for (int i = 0; i < holder_count; i++)
+        OK(unhold_one(victim));
+    OK(unhold_one(wanted));
+    OK(unhold_one(last));
+    ck_assert(host_is(given(synced_mem_cpu_data(victim)), 10 * UNIT, 7));
+    RELEASE_EACH(victim, kept, wanted, last, more);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+static void *lower_the_budget_to_a_unit(void *unused)
+{
+    on_wait = &setter_waits;
+    SOUND(synced_mem_gpu_set_budget(0, UNIT, NULL) == SYNCED_MEM_OK);
+    return unused;
+}
+
+static atomic_bool evictor_waits;
+
+static void *lower_the_budget_beside_the_hold(void *unused)
+{
+    atomic_store(&is_paused, true);
+    await_flag(&evictor_waits);
+    SOUND(pthread_create(&setter, NULL, lower_the_budget_to_a_unit, NULL) == 0);
+    await_flag(&setter_waits);
+    return unused;
+}
+
+static void *begin_to_hold_while_the_budget_is_lowered(void *unused)
+{
+    meanwhile = lower_the_budget_beside_the_hold; /* in the eviction by the hold */
+    SOUND(pthread_create(&holders[0], NULL, hold_the_victim, NULL) == 0);
+    await_flag(&is_paused);
+    return unused;
+}
+
+/* The hold evicts the other candidate, as the victim may go. By the end of that eviction the victim stays, so the hold
+ * needs no memory any more, however little the budget is by now. */
+START_TEST(a_hold_of_a_victim_that_stays_needs_no_room)
+{
+    make_victim();
+    meanwhile = begin_to_hold_while_the_budget_is_lowered;
+    on_wait = &evictor_waits;
+    set_budget(21 * UNIT);
+    on_wait = NULL;
+    pthread_join(holders[0], NULL);
+    pthread_join(setter, NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_int_eq(synced_mem_head(kept), SYNCED_MEM_AT_CPU);
+    ck_assert_int_eq(synced_mem_head(victim), SYNCED_MEM_AT_GPU);
+    OK(unhold_one(victim));
+    ck_assert(host_is(given(synced_mem_cpu_data(victim)), 10 * UNIT, 7));
+    RELEASE_EACH(victim, kept);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold_meanwhile");
     TCase *const tests = add_case(made, "meanwhile");
     add_gpu_loop_test(tests, an_object_that_is_held_by_now_keeps_its_memory, 0, CHANGES);
     add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
-                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released,
-                  a_lower_budget_waits_for_a_victim);
+                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released, a_lower_budget_waits_for_a_victim,
+                  a_hold_of_a_victim_that_stays_needs_no_room);
+    add_gpu_loop_test(tests, claims_for_a_victim_that_stays_are_given_back_at_once, 0, MOST_HOLDERS);
     return made;
 }

@@ -11,7 +11,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-enum { TIMEOUT_MS = 15, SLACK_MS = 3000, MOST_MS = 2000 };
+enum { TIMEOUT_MS = 15, SLACK_MS = 20000, MOST_MS = 2000 }; /* a busy machine may stop for seconds */
 
 static uint64_t run_ns(void)
 {
@@ -278,7 +278,7 @@ static void outlive_locks(int socket)
         status = synced_mem_receive(&other, again[1], LONG_MS);
         if (status != SYNCED_MEM_OK)
             OK(synced_mem_share(mem, again[0], LONG_MS));
-    } while (status == SYNCED_MEM_ERR_INVALID_STATE && sm_now() - begin < UINT64_C(5000000000));
+    } while (status == SYNCED_MEM_ERR_INVALID_STATE && sm_now() - begin < UINT64_C(60000000000));
     OK(status);
     OK(synced_mem_end_turn(mem));
     OK(synced_mem_begin_turn(other, CPU, WRITE, LONG_MS));

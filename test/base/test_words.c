@@ -45,21 +45,30 @@ static void await_sleepers(unsigned count)
     (void)usleep(20000);
 }
 
-/* A system may end sleeps of a tenth of a second. So wakes that are lost show in the time that 200 take. */
-static void check_time(uint64_t start)
+/* A system may end sleeps of a tenth of a second. So wakes that are lost show in the time that 200 take. A busy machine
+ * may take as long, but hardly at each try. */
+static void check_time(void (*wake_many)(void))
 {
-    ck_assert_uint_lt(sm_now() - start, UINT64_C(15000000000));
+    enum { TRIES = 3 };
+    bool in_time = false;
+    for (int i = 0; i < TRIES && !in_time; i++) {
+        for (int word = 0; word < WORDS; word++)
+            atomic_store(&words[word], 0);
+        atomic_store(&asleep, 0);
+        const uint64_t start = sm_now();
+        wake_many();
+        in_time = sm_now() - start < UINT64_C(15000000000);
+    }
+    ck_assert(in_time);
 }
 
-/* Each word's sleeper is woken, whoever sleeps beside it. */
-START_TEST(one_of_each_word)
+static void wake_one_of_each(void)
 {
     enum { SLEEPERS = WORDS };
     pthread_t threads[SLEEPERS];
     for (int i = 0; i < SLEEPERS; i++)
         threads[i] = start_thread(sleep_on, &words[i]);
     await_sleepers(SLEEPERS);
-    const uint64_t start = sm_now();
     for (int i = SLEEPERS - 1; i >= 0; i--) {
         atomic_store(&words[i], 1);
         errno = EDOM;
@@ -67,7 +76,12 @@ START_TEST(one_of_each_word)
         ck_assert_int_eq(errno, EDOM);
         join_thread(threads[i]);
     }
-    check_time(start);
+}
+
+/* Each word's sleeper is woken, whoever sleeps beside it. */
+START_TEST(one_of_each_word)
+{
+    check_time(wake_one_of_each);
 }
 END_TEST
 
@@ -86,9 +100,8 @@ static void *take_turns(void *word)
     return NULL;
 }
 
-START_TEST(two_in_turn)
+static void wake_in_turn(void)
 {
-    const uint64_t start = sm_now();
     const pthread_t thread = start_thread(take_turns, &words[0]);
     for (unsigned i = 0; i < 2 * ROUNDS; i += 2) {
         (void)usleep(100);
@@ -98,16 +111,23 @@ START_TEST(two_in_turn)
             sm_word_wait(&words[0], i + 1);
     }
     join_thread(thread);
-    check_time(start);
+}
+
+START_TEST(two_in_turn)
+{
+    check_time(wake_in_turn);
 }
 END_TEST
 
-START_TEST(no_sleep_if_it_differs)
+static void wait_for_another_value(void)
 {
-    const uint64_t start = sm_now();
     for (int i = 0; i < ROUNDS; i++)
         sm_word_wait(&words[0], 1);
-    check_time(start);
+}
+
+START_TEST(no_sleep_if_it_differs)
+{
+    check_time(wait_for_another_value);
 }
 END_TEST
 
@@ -242,8 +262,8 @@ static void wake_once_in_handler(int number)
     atomic_fetch_add(&at_signal, 1);
 }
 
-/* The linker puts the wrapper in place of the C library's function (--wrap). A signal comes where a system without words
- * wakes the sleepers, and has to wait until the thread holds nothing. */
+/* The linker puts the wrapper in place of the C library's function (--wrap). A signal comes where a system without
+ * words wakes the sleepers, and has to wait until the thread holds nothing. */
 static atomic_bool signals_where_words_wake;
 
 int __real_pthread_cond_broadcast(pthread_cond_t *condition);
