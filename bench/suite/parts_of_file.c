@@ -51,7 +51,7 @@ void parts_use_file(const struct parts_of_file *parts, synced_mem_file *file)
 size_t part_for(size_t most, size_t room)
 {
     size_t part = most;
-    while (part > 0 && part * PARTS_OF_FILE > room)
+    while (part > room / PARTS_OF_FILE)
         part /= 2;
     return part;
 }

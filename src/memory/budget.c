@@ -416,7 +416,19 @@ void sm_member_end(struct sm_member *member)
 
 void sm_reservation_begin(struct sm_reservation *reservation, int device)
 {
-    *reservation = (struct sm_reservation){.device = device, .serial = ++last_serial};
+    *reservation = (struct sm_reservation){.device = device, .serial = sm_budget_new_serial()};
+}
+
+uint64_t sm_budget_new_serial(void)
+{
+    return ++last_serial;
+}
+
+bool sm_member_mark(struct sm_member *member, uint64_t serial)
+{
+    const bool is_new = member->counted != serial;
+    member->counted = serial;
+    return is_new;
 }
 
 void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes)

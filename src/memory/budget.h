@@ -40,7 +40,7 @@ struct sm_member {
     struct sm_member **claimed_link;
     uint64_t claimed; /* bytes */
     uint64_t bytes;   /* of its memory; 0: not resident, as far as is known */
-    uint64_t counted; /* the serial of the reservation that counted it last */
+    uint64_t counted; /* the serial of the reservation that counted it last, or of sm_member_mark() */
     atomic_uint holds;
     int device; /* that its memory is on, or its last memory was */
     atomic_bool is_leaving;
@@ -123,6 +123,10 @@ void sm_budget_unlock(void);
 
 /* Begins a reservation on a device. */
 void sm_reservation_begin(struct sm_reservation *reservation, int device);
+
+/* Finds members that a list has twice: each gets the mark of a new serial. Returns false if it has it. */
+uint64_t sm_budget_new_serial(void);
+bool sm_member_mark(struct sm_member *member, uint64_t serial);
 
 /* Holds the member, and counts it once, with so many bytes. */
 void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes);

@@ -22,40 +22,18 @@
 
 /* ---- Checks ---- */
 
-static int compare_objects(const void *a, const void *b)
-{
-    const uintptr_t first = (uintptr_t) * (struct synced_mem *const *)a;
-    const uintptr_t second = (uintptr_t) * (struct synced_mem *const *)b;
-    return (first > second) - (first < second);
-}
-
-/* Lists of objects that were created one after the other mostly ascend. */
-static bool do_objects_ascend(struct synced_mem *const *mems, size_t count)
-{
-    size_t i = 1;
-    while (i < count && (uintptr_t)mems[i - 1] < (uintptr_t)mems[i])
-        i++;
-    return i >= count;
-}
-
 static synced_mem_status check_named_once(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
 {
-    if (do_objects_ascend(mems, count))
-        return SYNCED_MEM_OK;
-    struct synced_mem **const sorted = calloc(count, sizeof *sorted);
-    if (!sorted)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu objects", count);
-    for (size_t i = 0; i < count; i++)
-        sorted[i] = mems[i];
-    qsort(sorted, count, sizeof *sorted, compare_objects);
-    size_t i = 1;
-    while (i < count && sorted[i - 1] != sorted[i])
+    size_t i = 0;
+    sm_budget_lock();
+    const uint64_t serial = sm_budget_new_serial();
+    while (i < count && sm_member_mark(sm_member_of(mems[i], SM_GPU), serial))
         i++;
-    const bool repeats = i < count;
-    if (repeats)
-        *failed = sorted[i];
-    free(sorted);
-    return repeats ? sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "an object is named more than once") : SYNCED_MEM_OK;
+    sm_budget_unlock();
+    if (i == count)
+        return SYNCED_MEM_OK;
+    *failed = mems[i];
+    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "an object is named more than once");
 }
 
 static synced_mem_status check_objects(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
@@ -68,7 +46,7 @@ static synced_mem_status check_objects(struct synced_mem *const *mems, size_t co
                            "the object is not evictable: set that option when it is made");
     }
     *failed = NULL;
-    return check_named_once(mems, count, failed);
+    return count > 1 ? check_named_once(mems, count, failed) : SYNCED_MEM_OK;
 }
 
 /* ---- Memory ---- */
