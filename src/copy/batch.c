@@ -118,6 +118,7 @@ static synced_mem_status send_listed(struct sm_batch *batch, struct sm_stream *s
     const bool up = batch->direction == SM_H2D;
     const size_t joined_before = batch->count;
     uint64_t bytes = list->bytes;
+    sm_gather_fill(&batch->gather);
     if (list->count == 0)
         return SYNCED_MEM_OK;
     for (size_t i = sm_kernel_list_send(list, batch->direction, stream); i < list->count; i++) {

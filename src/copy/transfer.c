@@ -5,6 +5,8 @@
 #include "copy/urgent.h"
 #include "trace/trace.h"
 
+#include <string.h>
+
 synced_mem_status sm_transfer_record(struct sm_stream *stream, struct sm_fence **fence, bool *untracked)
 {
     *fence = NULL;
@@ -163,6 +165,10 @@ static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stre
         return SYNCED_MEM_OK;
     }
     const bool listed = can_be_listed(transfer, stream->device);
+    if (transfer->gathered && listed)
+        sm_gather_add(&transfer->batch->gather, transfer->gathered, sm_transfer_source(transfer), transfer->size);
+    else if (transfer->gathered)
+        memcpy(transfer->gathered, sm_transfer_source(transfer), transfer->size);
     if (!listed && (has_read_source(transfer) ||
                     !sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned)))
         return queue_past_batch(transfer, stream);
@@ -247,7 +253,7 @@ static bool is_source_pageable(const struct sm_transfer *transfer)
     return transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
 }
 
-/* Copies a pageable source to page-locked memory. Reserves a place among the readers of a source that the device reads
+/* Copies a pageable source to page-locked memory, or finds a place there among others. Reserves a place among the readers of a source that the device reads
  * itself. Returns false: there is no host memory. */
 static bool prepare_source(struct sm_transfer *transfer, int device)
 {
@@ -257,8 +263,8 @@ static bool prepare_source(struct sm_transfer *transfer, int device)
     transfer->bounce = NULL;
     transfer->gathered = NULL;
     if (is_source_pageable(transfer) && shares)
-        transfer->gathered = sm_gather_add(&batch->gather, device, sm_copy_data(transfer->to),
-                                           sm_transfer_source(transfer), transfer->size, batch->room);
+        transfer->gathered =
+            sm_gather_place(&batch->gather, device, sm_copy_data(transfer->to), transfer->size, batch->room);
     else if (is_source_pageable(transfer))
         transfer->bounce = sm_bounce_take(device, sm_transfer_source(transfer), transfer->size);
     if (has_read_source(transfer))

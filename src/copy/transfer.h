@@ -18,7 +18,7 @@ struct sm_transfer {
     size_t size;
     struct sm_use *read;        /* the reservation of its place among the readers of from */
     struct sm_bounce *bounce;   /* holds the bytes of from, which the device then does not read; NULL: none */
-    const void *gathered;       /* the same, in a buffer of the batch's */
+    void *gathered;             /* the same, in a buffer of the batch's */
     struct sm_arrival *arrival; /* brings the bytes to pageable memory; NULL: none */
     const void *memory;         /* parts of the same memory are copied at once; NULL: not known */
     /* A batch for the copy, or NULL. sm_transfer_queue() sets it to NULL unless the batch has collected the copy. */

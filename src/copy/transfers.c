@@ -14,7 +14,8 @@ void *sm_transfers_lay_out(struct sm_transfers *transfers, void *block, size_t r
     batch->sizes = (size_t *)(void *)(batch->from + room);
     batch->room = room > 1 ? room : 0;
     batch->list.entries = (struct sm_list_entry *)(void *)(batch->sizes + room);
-    return batch->list.entries + room;
+    batch->gather.pieces = (struct sm_gather_piece *)(void *)(batch->list.entries + room);
+    return batch->gather.pieces + room;
 }
 
 /* Buffers of transfers that were not queued are given back at once. */

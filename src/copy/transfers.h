@@ -26,6 +26,7 @@ struct sm_transfers_row {
     const void *from;
     size_t size;
     struct sm_list_entry entry;
+    struct sm_gather_piece piece;
 };
 
 /* Lays the arrays out in a block of room rows. A batch of one transfer collects nothing. Returns the first byte behind

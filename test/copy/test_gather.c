@@ -21,6 +21,15 @@ struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t s
     return refused_at != NEVER && number >= refused_at ? NULL : __real_sm_bounce_take(device, source, size);
 }
 
+static bool no_task; /* that threads share */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return no_task ? NULL : __real_calloc(count, size);
+}
+
 /* ---- Many objects ---- */
 
 static struct {
@@ -152,6 +161,28 @@ START_TEST(no_more_buffers)
 }
 END_TEST
 
+/* Threads copy the sources, or the caller alone: without memory for a task, and without threads. */
+START_TEST(by_threads)
+{
+    synced_mem_staging staging = {.struct_size = sizeof staging};
+    synced_mem_get_staging(&staging);
+    staging.threads = _i == 2 ? 0 : 4;
+    OK(synced_mem_set_staging(&staging));
+    make_many(3000, 4096, true);
+    for (unsigned round = 0; round < 5; round++) {
+        write_sources(round * 100);
+        no_task = _i == 1 && round > 0;
+        OK(push_many());
+        no_task = false;
+        write_sources(7777);
+        check_devices(round * 100);
+        for (int i = 0; i < many.count; i++)
+            ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(many.mems[i]));
+    }
+    end_many();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("gather");
@@ -161,5 +192,6 @@ Suite *suite(void)
     add_gpu_loop_test(gathered, buffers_are_few, 0, 3);
     add_gpu_tests(gathered, buffers_are_small);
     add_gpu_loop_test(gathered, no_more_buffers, 0, 6);
+    add_gpu_loop_test(gathered, by_threads, 0, 3);
     return made;
 }
