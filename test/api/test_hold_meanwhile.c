@@ -12,17 +12,17 @@
 
 enum { UNIT = 10000 };
 
-static void *(*meanwhile)(void *);
+typedef void *(*function)(void *);
+static _Atomic(function) meanwhile;
 static synced_mem *victim;
 static synced_mem *kept;
 static synced_mem_stream stream;
 
 /* Runs once, in a thread of its own, and waits for its end. */
-static void run_beside(void *(**what)(void *))
+static void run_beside(_Atomic(function) *what)
 {
-    void *(*const run)(void *) = *what;
+    const function run = atomic_exchange(what, NULL);
     pthread_t thread;
-    *what = NULL;
     if (run) {
         ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
         pthread_join(thread, NULL);
@@ -48,7 +48,7 @@ struct sm_member *__wrap_sm_budget_choose(int device, uint64_t bytes)
     return victims;
 }
 
-static void *(*before_the_free)(void *);
+static _Atomic(function) before_the_free;
 
 void __real_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
 void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
