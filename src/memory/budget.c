@@ -354,6 +354,25 @@ void sm_member_unhold(struct sm_member *member, bool dirty)
         offer_member(member, dirty);
 }
 
+uint64_t sm_unhold_begin(void)
+{
+    return ++last_serial;
+}
+
+void sm_unhold_remove(uint64_t unhold, struct sm_member *member, bool dirty)
+{
+    sm_member_unhold(member, dirty);
+    member->unheld = unhold;
+}
+
+bool sm_unhold_was_last(uint64_t unhold, const struct sm_member *member)
+{
+    sm_lock(&guard);
+    const bool was_last = member->unheld == unhold && atomic_load_explicit(&member->holds, memory_order_relaxed) == 0;
+    sm_unlock(&guard);
+    return was_last;
+}
+
 /* Uncounts a victim that has left, or was stuck. */
 static void uncount_victim(struct sm_member *member)
 {

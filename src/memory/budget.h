@@ -41,6 +41,7 @@ struct sm_member {
     uint64_t claimed; /* bytes */
     uint64_t bytes;   /* of its memory; 0: not resident, as far as is known */
     uint64_t counted; /* the serial of the reservation that counted it last, or of sm_member_mark() */
+    uint64_t unheld;  /* the serial of the unhold that came last */
     atomic_uint holds;
     int device; /* that its memory is on, or its last memory was */
     atomic_bool is_leaving;
@@ -146,7 +147,16 @@ bool sm_reservation_fit_more(struct sm_reservation *reservation);
 /* Removes one hold. The last one makes the member a candidate, if it is resident. */
 void sm_member_unhold(struct sm_member *member, bool dirty);
 
+/* Begins an unhold, which removes holds that callers may have used. Returns its serial. */
+uint64_t sm_unhold_begin(void);
+
+/* Removes one hold for the unhold. */
+void sm_unhold_remove(uint64_t unhold, struct sm_member *member, bool dirty);
+
 /* ---- Without the lock ---- */
+
+/* Returns whether nobody holds the member, and the unhold came last. */
+bool sm_unhold_was_last(uint64_t unhold, const struct sm_member *member);
 
 /* From now on the thread's claims are the reservation's, until the end. */
 void sm_reservation_use(struct sm_reservation *reservation);

@@ -437,24 +437,33 @@ synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **f
 
 /* ---- The end ---- */
 
-/* Ends the uses of the streams. A stream that captures, or was lost, keeps its use; an eviction meets it again. */
-static void end_uses(const struct synced_mem *mem)
+/*
+ * Ends the uses of the streams, unless others have held the object since: their uses may be newer than the ends that
+ * the unhold shares, and end with their own unhold. The pointers are withdrawn first, so that the first access of a
+ * hold that comes later waits for the lock. A stream that captures, or was lost, keeps its use; an eviction meets it
+ * again.
+ */
+static void end_uses(struct synced_mem *mem, uint64_t unhold)
 {
     const struct sm_record *const record = sm_own_record(mem);
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-    if (copy && !sm_inflight_is_none(copy) && sm_inflight_settle(copy, true, NULL) == SYNCED_MEM_OK)
+    if (!copy || sm_inflight_is_none(copy))
+        return;
+    sm_publish_nothing(mem);
+    if (sm_unhold_was_last(unhold, sm_member_of(mem, SM_GPU)) && sm_inflight_settle(copy, true, NULL) == SYNCED_MEM_OK)
         sm_close_write(record);
 }
 
 static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t count, enum sm_side side,
-                                          struct synced_mem **failed)
+                                          struct synced_mem **failed, uint64_t *unhold)
 {
     size_t i = 0;
     sm_budget_lock();
+    *unhold = sm_unhold_begin();
     while (i < count && sm_is_held(sm_evictable_of(mems[i]), side))
         i++;
     for (size_t each = 0; i == count && each < count; each++)
-        sm_member_unhold(sm_member_of(mems[each], side), is_dirty(mems[each], side));
+        sm_unhold_remove(*unhold, sm_member_of(mems[each], side), is_dirty(mems[each], side));
     sm_budget_unlock();
     if (i == count)
         return SYNCED_MEM_OK;
@@ -463,7 +472,7 @@ static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t
 }
 
 /* Publishes no pointers to the side any more. An eviction that comes first has done both. */
-static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_side side)
+static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_side side, uint64_t unhold)
 {
     struct sm_shared_ends ends;
     const struct sm_detail first = sm_detail_get();
@@ -474,7 +483,7 @@ static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_
             continue;
         sm_mutex_lock(&mems[i]->lock);
         if (side == SM_GPU)
-            end_uses(mems[i]);
+            end_uses(mems[i], unhold);
         sm_publish(sm_own_record(mems[i]));
         sm_mutex_unlock(&mems[i]->lock);
     }
@@ -495,9 +504,10 @@ static void keep_to_budget(const struct synced_mem *mem, enum sm_side side)
 
 synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, enum sm_side side, struct synced_mem **failed)
 {
+    uint64_t unhold;
     SM_TRY(check_objects(mems, count, failed));
-    SM_TRY(remove_all_holds(mems, count, side, failed));
-    leave_objects(mems, count, side);
+    SM_TRY(remove_all_holds(mems, count, side, failed, &unhold));
+    leave_objects(mems, count, side, unhold);
     for (size_t i = 0; i < count && sm_host_budget_on(); i++)
         sm_evictable_refresh(mems[i]); /* kernels may have made the host copy stale */
     if (count > 0)

@@ -1,6 +1,7 @@
 /* Tests what happens to a victim between its choice and its eviction. */
 #include "hold_kit.h"
 
+#include "copy/inflight.h"
 #include "object/evict.h"
 #include "object/replace.h"
 #include "object/resize.h"
@@ -12,17 +13,17 @@
 
 enum { UNIT = 10000 };
 
-static void *(*meanwhile)(void *);
+typedef void *(*function)(void *);
+static _Atomic(function) meanwhile;
 static synced_mem *victim;
 static synced_mem *kept;
 static synced_mem_stream stream;
 
 /* Runs once, in a thread of its own, and waits for its end. */
-static void run_beside(void *(**what)(void *))
+static void run_beside(_Atomic(function) *what)
 {
-    void *(*const run)(void *) = *what;
+    const function run = atomic_exchange(what, NULL);
     pthread_t thread;
-    *what = NULL;
     if (run) {
         ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
         pthread_join(thread, NULL);
@@ -48,7 +49,18 @@ struct sm_member *__wrap_sm_budget_choose(int device, uint64_t bytes)
     return victims;
 }
 
-static void *(*before_the_free)(void *);
+static _Atomic(function) before_it_goes;
+
+/* An eviction has found the victim unheld. */
+synced_mem_status __real_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
+synced_mem_status __wrap_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
+synced_mem_status __wrap_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
+{
+    run_beside(&before_it_goes);
+    return __real_sm_inflight_settle(copy, conflicting, by);
+}
+
+static _Atomic(function) before_the_free;
 
 void __real_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
 void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on);
@@ -307,7 +319,7 @@ START_TEST(a_lower_budget_waits_for_a_victim)
 }
 END_TEST
 
-/* ---- Holds of a victim, which stays because of them ---- */
+/* ---- Holds of a victim, which may stay because of them ---- */
 
 static _Thread_local bool pauses; /* when it has claimed memory, before it brings contents */
 static atomic_bool is_paused, may_go_on, second_waits;
@@ -382,6 +394,38 @@ START_TEST(claims_for_a_victim_that_stays_are_given_back_at_once)
 }
 END_TEST
 
+static void *hold_the_victim_before_it_goes(void *unused)
+{
+    atomic_store(&before_it_goes, begin_to_hold_the_victim);
+    return unused;
+}
+
+/* The eviction does not see the hold. So the hold brings the victim back, and nobody gets the memory for it. */
+START_TEST(claims_for_a_victim_that_goes_are_kept)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    synced_mem *const last = make_units("last", 11, 4);
+    synced_mem *const more = make_units("more", 1, 5);
+    holder_count = 1;
+    meanwhile = hold_the_victim_before_it_goes;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    ck_assert_int_eq(synced_mem_head(victim), SYNCED_MEM_AT_CPU);
+    OK(hold_one(last, SYNCED_MEM_READ, stream));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, hold_one(more, SYNCED_MEM_READ, stream));
+    atomic_store(&may_go_on, true);
+    pthread_join(holders[0], NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_uint_le(stats_now().gpu_bytes + stats_now().gpu_spare_bytes, 30 * UNIT);
+    OK(unhold_one(victim));
+    OK(unhold_one(wanted));
+    OK(unhold_one(last));
+    ck_assert(host_is(given(synced_mem_cpu_data(victim)), 10 * UNIT, 7));
+    RELEASE_EACH(victim, kept, wanted, last, more);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 static void *lower_the_budget_to_a_unit(void *unused)
 {
     on_wait = &setter_waits;
@@ -436,7 +480,7 @@ Suite *suite(void)
     add_gpu_loop_test(tests, an_object_that_is_held_by_now_keeps_its_memory, 0, CHANGES);
     add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
                   a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released, a_lower_budget_waits_for_a_victim,
-                  a_hold_of_a_victim_that_stays_needs_no_room);
+                  a_hold_of_a_victim_that_stays_needs_no_room, claims_for_a_victim_that_goes_are_kept);
     add_gpu_loop_test(tests, claims_for_a_victim_that_stays_are_given_back_at_once, 0, MOST_HOLDERS);
     return made;
 }
