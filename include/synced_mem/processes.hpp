@@ -18,8 +18,8 @@ inline namespace SYNCED_MEM_FAILURES
 {
 
 /** The guard of a turn of the process, with a reference to the object. Its end ends the turn; if an exception leaves the
- * guard's block, it abandons the turn. In what follows a timeout of 0 tries once, a
- * negative one waits for ever, and an end by timeout is ERR_TIMEOUT. @since 0.2 */
+ * guard's block, it abandons the turn. In what follows a timeout of 0 tries once, a negative one waits for ever, and an
+ * end by timeout is ERR_TIMEOUT. @since 0.2 */
 class turn
 {
   public:
