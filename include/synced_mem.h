@@ -104,7 +104,7 @@ typedef enum synced_mem_mode { SYNCED_MEM_READ = 0, SYNCED_MEM_MUTABLE = 1, SYNC
     X(9, ERR_CAPTURING, "a stream is capturing a graph, which does not allow this call")                               \
     X(10, ERR_FORKED, "the process was forked from one that had used a GPU")                                           \
     X(11, ERR_FILE, "a file can't be read or written")                                                                 \
-    X(12, ERR_OWNER_DIED, "a process ended while it wrote the object, whose contents are lost")                        \
+    X(12, ERR_OWNER_DIED, "a process ended or abandoned its turn while it wrote the object, whose contents are lost")  \
     X(13, ERR_TIMEOUT, "the time is over")                                                                             \
     X(14, ERR_PEER, "the other process has closed the socket, or has sent or written impossible values")
 

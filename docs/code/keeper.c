@@ -72,7 +72,7 @@ static uint64_t parse_number(char **rest, const char *line)
     errno = 0;
     const unsigned long long number = word ? strtoull(word, &end, 10) : 0;
     if (!word || *end || *word == '-' || errno != 0)
-        fail("a number is missing or malformed", line);
+        fail("a number is missing or malformed, or the name has a space", line);
     return number;
 }
 
@@ -82,8 +82,10 @@ static struct tensor parse_line(char *line)
     char *rest;
     const char *const name = strtok_r(line, " \n", &rest);
     const char *const type = strtok_r(NULL, " \n", &rest);
-    if (!name || !type || strlen(name) >= NAME || strlen(type) >= TYPE)
+    if (!name || !type)
         fail("a line needs a name, a type, an offset and a number of bytes", name ? name : "");
+    if (strlen(name) >= NAME || strlen(type) >= TYPE)
+        fail("the name has more than 127 bytes, or the type more than 15", name);
     strcpy(tensor.name, name);
     strcpy(tensor.type, type);
     tensor.in_file = parse_number(&rest, name);

@@ -46,7 +46,8 @@ def make_model(folder, draw):
         data += b"?" * (number % 3)
         at = len(data)
         data += draw.randbytes(size)
-        lines.append(f"layer.{number}.weight F8_E4M3 {at} {size} {size} 1\n")
+        name = f"layer.{number}.weight".ljust(127 if number == 0 else 0, "x")
+        lines.append(f"{name} F8_E4M3 {at} {size} {size} 1\n")
     (folder / "list").write_text("".join(lines), encoding="utf-8")
     (folder / "data").write_bytes(data)
     return folder / "list", folder / "data"
@@ -62,6 +63,10 @@ def check_refusals(program, folder, words):
                                 (folder / "new", "a F32 0 99999999999 1\n", "too short"),
                                 (folder / "new", "a F32 0\n", "missing"), (folder / "new", "a F32 -1 4\n", "malformed"),
                                 (folder / "new", "a\n", "a line needs"),
+                                (folder / "new", "a b F32 0 4 1\n", "the name has a space"),
+                                (folder / "new", "a b c d\n", "the name has a space"),
+                                (folder / "new", f"{'a' * 128} F32 0 4 1\n", "more than 127 bytes"),
+                                (folder / "new", f"{'ä' * 64} F32 0 4 1\n", "more than 127 bytes"),
                                 (folder / "new", "a F32 0 1 1 1 1 1 1 1 1 1 1\n", "dimensions")):
         if text:
             bad.write_text(text, encoding="utf-8")

@@ -23,7 +23,8 @@ extern "C" {
  *   turn to read, calls that write, and calls on a side that was not valid when the turn began; and, at any time, calls
  *   that resize, hand in or release memory.
  * - The last release in a turn ends it too, and blocks as long. If a process ends in its turn, the others go on within
- *   50 ms; if the turn was to write, the contents are lost.
+ *   50 ms; if the turn was to write, the contents are lost. synced_mem_abandon_turn() ends a turn in the same way. A
+ *   process is not told of lost contents if exactly 65,536 writers have died or abandoned since its last turn.
  * - In a forked child all calls on its parent's shareable objects but facts and releases return ERR_FORKED.
  * - Timeouts are in milliseconds: 0 tries once, a negative one waits for ever.
  * - Close a socket after a failed call with it.
@@ -71,9 +72,16 @@ SYNCED_MEM_API synced_mem_status synced_mem_begin_turn(synced_mem *mem, synced_m
  * the next version, that of a turn for a slot consumes the version. After a failure the turn goes on.
  * Blocking: until the process's calls and work on the object have ended. Errors: ERR_INVALID_STATE (also no turn,
  * memory exported as a tensor, a callback while a call on the object goes on); ERR_DEVICE_LOST (written contents, or
- * what the turn for a slot has used them for, may be lost with a device: release the object, which is a death in the
- * turn). @since 0.2 */
+ * what the turn for a slot has used them for, may be lost with a device: abandon the turn). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_end_turn(synced_mem *mem);
+
+/** Ends the process's turn, of whichever call, for nothing: as the end of the process would, if something has failed. A
+ * turn to read consumes nothing, so its slot's next turn reads the contents again. What a turn to write has written is
+ * lost, and the version stays; each other process is told once by ERR_OWNER_DIED, this one is not. The process's
+ * pointers expire, also on streams. After a failure the turn goes on.
+ * Blocking: until the process's calls and work on the object have ended. Errors: ERR_INVALID_STATE (also no turn,
+ * memory exported as a tensor, a callback while a call on the object goes on). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_abandon_turn(synced_mem *mem);
 
 /* ---- Versions and slots: a queue between processes ---- */
 /*
@@ -83,12 +91,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_end_turn(synced_mem *mem);
  *
  * - A slot is a number, the same for all processes, and belongs to none: any may take it for another, read for it, and
  *   end it. A slot stays when processes end or release their objects; writers wait for it until it is ended.
- * - A turn to read for a slot consumes the version when it ends. A process that ends in the turn has not consumed it:
- *   the next turn for the slot reads it again.
+ * - A turn to read for a slot consumes the version when it ends. A process that ends in the turn, or abandons it, has
+ *   not consumed it: the next turn for the slot reads it again.
  * - Every slot gets every version, if writers wait for slots. A program that divides versions among readers gives each
  *   reader objects of its own.
- * - The version stays if a process ends in its turn to write. The contents are lost, each process is told once by
- *   ERR_OWNER_DIED, and no turn reads them as new. The next turn to write waits for no slot.
+ * - The version stays if a process ends in its turn to write, or abandons it. The contents are lost, each process is
+ *   told once by ERR_OWNER_DIED, and no turn reads them as new. The next turn to write waits for no slot.
  * - A turn of synced_mem_begin_turn() ignores versions: to write, it may overwrite contents that a slot has not
  *   consumed, but makes a version too; to read, it consumes nothing.
  *

@@ -7,14 +7,19 @@
 
 #include "../synced_mem.hpp"
 
+#if SYNCED_MEM_EXCEPTIONS
+#include <exception>
+#endif
+
 namespace synced
 {
 
 inline namespace SYNCED_MEM_FAILURES
 {
 
-/** The guard of a turn of the process, with a reference to the object. In what follows a timeout of 0 tries once, a
- * negative one waits for ever, and an end by timeout is ERR_TIMEOUT. @since 0.2 */
+/** The guard of a turn of the process, with a reference to the object. Its end ends the turn; if an exception leaves the
+ * guard's block, it abandons the turn. In what follows a timeout of 0 tries once, a negative one waits for ever, and an
+ * end by timeout is ERR_TIMEOUT. @since 0.2 */
 class turn
 {
   public:
@@ -32,7 +37,7 @@ class turn
     {
         return begin(mem, [=](synced_mem *of) { return synced_mem_begin_newer_turn(of, side, version, timeout_ms); });
     }
-    /** Begins a turn to read what a slot has not consumed. Its end consumes it, also by an exception. */
+    /** Begins a turn to read what a slot has not consumed. Its end consumes it. */
     [[nodiscard]] static turn begin_slot(const memory &mem, synced_mem_side side, int number, int timeout_ms)
     {
         return begin(mem, [=](synced_mem *of) { return synced_mem_begin_slot_turn(of, side, number, timeout_ms); });
@@ -55,24 +60,24 @@ class turn
     /** Ends the guard's own turn, if any, and takes the other's. */
     turn &operator=(turn &&other) noexcept
     {
-        turn(std::move(other)).mem_.swap(mem_);
+        turn taken(std::move(other));
+        mem_.swap(taken.mem_);
+        std::swap(exceptions_, taken.exceptions_);
         return *this;
     }
-    /** Ends the turn. If that fails, the turn goes on, and nobody hears of it: release() reports it. */
+    /** Ends the turn, or abandons it if an exception leaves the block. If that fails, the turn goes on, and nobody hears
+     * of it: release() and abandon() report it. */
     ~turn()
     {
         if (mem_)
-            (void)synced_mem_end_turn(mem_.get());
+            (void)(count_exceptions() > exceptions_ ? synced_mem_abandon_turn : synced_mem_end_turn)(mem_.get());
     }
 
     /** Ends the turn now; after a failure the turn goes on, and is the guard's. Does nothing to an empty guard. */
-    outcome release()
-    {
-        const synced_mem_status status = mem_ ? synced_mem_end_turn(mem_.get()) : SYNCED_MEM_OK;
-        if (status == SYNCED_MEM_OK)
-            mem_ = memory();
-        return check(status);
-    }
+    outcome release() { return finish(synced_mem_end_turn); }
+    /** Ends the turn now by synced_mem_abandon_turn(): nothing is consumed, and what was written is lost. Otherwise as
+     * release(). */
+    outcome abandon() { return finish(synced_mem_abandon_turn); }
 
     /** Returns whether there is a turn. */
     explicit operator bool() const noexcept { return static_cast<bool>(mem_); }
@@ -91,7 +96,26 @@ class turn
         return result;
     }
 
+    outcome finish(synced_mem_status (*call)(synced_mem *))
+    {
+        const synced_mem_status status = mem_ ? call(mem_.get()) : SYNCED_MEM_OK;
+        if (status == SYNCED_MEM_OK)
+            mem_ = memory();
+        return check(status);
+    }
+
+    /* Counts the exceptions on their way in this thread. */
+    static int count_exceptions() noexcept
+    {
+#if SYNCED_MEM_EXCEPTIONS
+        return std::uncaught_exceptions();
+#else
+        return 0;
+#endif
+    }
+
     memory mem_;
+    int exceptions_ = count_exceptions(); /* when the guard was made */
 };
 
 /** The guard of a reader's slot, with a reference to the object. Its end ends the slot; detach() leaves the slot to a

@@ -86,6 +86,18 @@ synced_mem_status synced_mem_end_turn(synced_mem *mem)
     return SM_DO(end_turn(mem), mem);
 }
 
+static synced_mem_status abandon_turn(synced_mem *mem)
+{
+    struct sm_sharing *sharing = NULL;
+    SM_TRY(check_shareable(mem, &sharing));
+    return sm_abandon_turn(sharing);
+}
+
+synced_mem_status synced_mem_abandon_turn(synced_mem *mem)
+{
+    return SM_DO(abandon_turn(mem), mem);
+}
+
 /* ---- Versions and slots ---- */
 
 static synced_mem_status get_version(const synced_mem *mem, uint64_t *version)

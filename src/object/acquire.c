@@ -265,6 +265,14 @@ static synced_mem_status wait_for_own_work(struct sm_transaction *transaction, s
     return status;
 }
 
+/* With the object's lock. Withdraws all pointers. */
+static void close_contents(struct synced_mem *mem)
+{
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_close_write(each);
+    set_heads(mem, SYNCED_MEM_UNINITIALIZED, false);
+}
+
 /* With the object's lock. Contents that are on a lost device alone are lost. An earlier call may have reported the loss
  * already. *head: the sides that are valid. */
 static synced_mem_status end_contents(struct synced_mem *mem, bool writing, synced_mem_status lost, unsigned *head)
@@ -280,10 +288,16 @@ static synced_mem_status end_contents(struct synced_mem *mem, bool writing, sync
         if (!*head)
             return lost;
     }
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        sm_close_write(each);
-    set_heads(mem, SYNCED_MEM_UNINITIALIZED, false);
+    close_contents(mem);
     return SYNCED_MEM_OK;
+}
+
+/* With the object's lock. Nobody in this process uses the contents any more. *lost: as above. */
+static synced_mem_status end_uses(struct sm_transaction *transaction, synced_mem_status *lost)
+{
+    SM_TRY(wait_for_own_work(transaction, lost));
+    SM_TRY(sm_check_not_exported(transaction->mem, SM_CPU));
+    return sm_check_not_exported(transaction->mem, SM_GPU);
 }
 
 /* A reader that has found a device lost in its turn may have used nothing of the contents. So its slot does not consume
@@ -292,8 +306,9 @@ static synced_mem_status check_reader(const struct sm_sharing *sharing)
 {
     if (sharing->wish.kind != SM_WISH_SLOT || sm_device_losses() == sharing->losses)
         return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "a device was lost in the turn: release the object, and the slot's next "
-                                               "turn reads the contents again");
+    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST,
+                   "a device was lost in the turn: abandon it, and the slot's next turn reads "
+                   "the contents again");
 }
 
 /* With the object's lock. *head: as above; MIXED: the turn to write has not ended, as the contents are on no side. */
@@ -301,10 +316,8 @@ static synced_mem_status end_own_work(struct sm_transaction *transaction, bool w
 {
     struct synced_mem *const mem = transaction->mem;
     synced_mem_status lost = SYNCED_MEM_OK;
-    SM_TRY(wait_for_own_work(transaction, &lost));
+    SM_TRY(end_uses(transaction, &lost));
     SM_TRY(check_reader(sm_sharing_of(mem)));
-    SM_TRY(sm_check_not_exported(mem, SM_CPU));
-    SM_TRY(sm_check_not_exported(mem, SM_GPU));
     *head = sm_head_of_records(mem);
     return writing && *head == SYNCED_MEM_MIXED ? SYNCED_MEM_OK : end_contents(mem, writing, lost, head);
 }
@@ -321,22 +334,60 @@ static synced_mem_status end_turn_of_object(struct sm_sharing *sharing, bool wri
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_end_turn(struct sm_sharing *sharing)
+/* With the object's lock. Contents on a lost device are given up like all others. */
+static synced_mem_status abandon_contents(struct sm_transaction *transaction)
+{
+    synced_mem_status lost;
+    SM_TRY(end_uses(transaction, &lost));
+    close_contents(transaction->mem);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status abandon_turn_of_object(struct sm_sharing *sharing)
+{
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter_restoring_nothing(&transaction, sharing->mem));
+    return sm_leave_and_reap(&transaction, abandon_contents(&transaction), true);
+}
+
+static void abandon_shared_turn(struct sm_sharing *sharing)
+{
+    struct sm_participant *const participant = &sharing->memory->participant;
+    if (sharing->wish.writing)
+        sm_turn_abandon_write(participant);
+    else
+        sm_turn_end_read(participant);
+}
+
+static synced_mem_status end_or_abandon_turn(struct sm_sharing *sharing, bool abandons)
 {
     enum sm_turn before;
     unsigned head = SYNCED_MEM_UNINITIALIZED;
     SM_TRY(begin_ending(sharing, &before));
-    const bool writing = before == SM_TURN_WRITE;
     synced_mem_status status = wait_for_calls(sharing);
     if (status == SYNCED_MEM_OK)
-        status = end_turn_of_object(sharing, writing, &head);
+        status =
+            abandons ? abandon_turn_of_object(sharing) : end_turn_of_object(sharing, before == SM_TURN_WRITE, &head);
     if (status != SYNCED_MEM_OK) {
         set_turn(sharing, before, sharing->valid);
         return status;
     }
-    end_shared_turn(sharing, head);
+    if (abandons)
+        abandon_shared_turn(sharing);
+    else
+        end_shared_turn(sharing, head);
     set_turn(sharing, SM_TURN_NONE, 0);
     return sm_sharing_check_process(sharing);
+}
+
+synced_mem_status sm_end_turn(struct sm_sharing *sharing)
+{
+    return end_or_abandon_turn(sharing, false);
+}
+
+synced_mem_status sm_abandon_turn(struct sm_sharing *sharing)
+{
+    return end_or_abandon_turn(sharing, true);
 }
 
 void sm_sharing_end(struct sm_sharing *sharing)

@@ -135,6 +135,27 @@ START_TEST(a_hand_over_fails)
 }
 END_TEST
 
+static synced_mem_status abandon_work(void)
+{
+    return synced_mem_abandon_turn(one);
+}
+
+static void check_lost(void)
+{
+    FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_begin_turn(other, CPU, WRITE, 0));
+    OK(synced_mem_begin_turn(other, CPU, WRITE, 0));
+    host_fill(synced_mem_overwrite_cpu_data(other), BYTES, 1);
+    close_stream(stream);
+    check_on_host();
+}
+
+/* The turn goes on after a failure. */
+START_TEST(an_abandonment_fails)
+{
+    sweep(abandon_work, prepare_work, check_lost);
+}
+END_TEST
+
 /* ---- Slots and versions ---- */
 
 static uint64_t slot_version(void)
@@ -402,6 +423,7 @@ Suite *suite(void)
     TCase *const lost = add_case_without_end(suite, "lost");
     add_divided_test(cases, an_acquire_fails, 0, ACQUIRES);
     add_divided_test(cases, a_hand_over_fails, 0, 1);
+    add_divided_test(cases, an_abandonment_fails, 0, 1);
     add_divided_test(cases, a_turn_by_version_fails, 0, 2);
     add_divided_test(cases, a_share_fails, 0, 1);
     add_divided_test(cases, no_memory_for_records, 0, 1);

@@ -44,6 +44,36 @@ START_TEST(a_device_is_lost)
 }
 END_TEST
 
+/* An abandoned turn needs no contents, so its end succeeds: of a writer, of a reader for a slot. */
+START_TEST(a_device_is_lost_in_a_turn_that_is_abandoned)
+{
+    open_two();
+    synced_mem *const third = share_with_myself(one);
+    leaves_memory = true;
+    OK(synced_mem_take_slot(one, 0, NULL));
+    host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
+    OK(synced_mem_end_turn(one));
+    OK(_i == 0 ? synced_mem_begin_turn(one, GPU, WRITE, 0) : synced_mem_begin_slot_turn(one, GPU, 0, 0));
+    void *const data = _i == 0 ? synced_mem_mutable_gpu_data(one) : (void *)(uintptr_t)synced_mem_gpu_data(one);
+    emu_break_device(0, cudaErrorLaunchFailure);
+    (void)gpu_try_fill(data, BYTES, 2, NULL);
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_end_turn(one));
+    OK(synced_mem_abandon_turn(one));
+    if (_i == 0) {
+        FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_begin_turn(other, CPU, READ, 0));
+        OK(synced_mem_begin_turn(other, CPU, READ, 0));
+        ck_assert(pattern_is(synced_mem_cpu_data(other), BYTES, 0));
+        FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_begin_turn(third, CPU, READ, 0));
+    } else {
+        OK(synced_mem_begin_slot_turn(other, CPU, 0, 0));
+        ck_assert(pattern_is(synced_mem_cpu_data(other), BYTES, 1));
+        OK(synced_mem_end_turn(other));
+        FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_begin_slot_turn(third, CPU, 0, 0));
+    }
+    RELEASE_EACH(one, other, third);
+}
+END_TEST
+
 /* A reader's copy of a batch fails with the device, whatever finds that first: the end of the turn, a wait for the copy,
  * the release, or a call before the turn, which is one on the host then. It has not consumed the batch, and its
  * successor reads it again. */
@@ -197,6 +227,7 @@ Suite *suite(void)
     TCase *const processes = add_case_in_children(suite, "processes");
     add_tests(cases, a_stream_of_another_device, a_device_that_does_not_exist, a_machine_without_a_device);
     tcase_add_loop_test(lost, a_device_is_lost, 0, 2);
+    tcase_add_loop_test(lost, a_device_is_lost_in_a_turn_that_is_abandoned, 0, 2);
     tcase_add_loop_test(lost, a_batch_whose_copy_is_lost, 0, 2 * FINDERS - 1);
     tcase_add_test(processes, a_process_sees_other_devices);
     return suite;

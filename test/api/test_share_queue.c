@@ -46,6 +46,16 @@ static void linger(void)
         (void)usleep((unsigned)(draw() % 1500));
 }
 
+/* A process abandons some of its turns, and tries the batch again. */
+static bool abandons;
+static bool abandon_at_times(synced_mem *mem)
+{
+    if (!abandons || draw() % 8 > 0)
+        return false;
+    OK(synced_mem_abandon_turn(mem));
+    return true;
+}
+
 /* ---- The ring ---- */
 
 struct ring {
@@ -125,7 +135,7 @@ static int count_written(const struct ring *ring)
     return sum;
 }
 
-/* Returns false if the object's readers have not consumed in time. */
+/* Returns false if the object's readers have not consumed in time, or the turn was abandoned. */
 static bool write_batch(const struct ring *ring, int batch, int timeout_ms)
 {
     synced_mem *const mem = ring->mems[batch % ring->count];
@@ -139,6 +149,8 @@ static bool write_batch(const struct ring *ring, int batch, int timeout_ms)
     OK(status);
     host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, pattern_of(batch));
     linger();
+    if (abandon_at_times(mem))
+        return false;
     int asked = 1;
     if (atomic_compare_exchange_strong(&book->stays, &asked, 2))
         (void)pause();
@@ -182,7 +194,7 @@ static void check_batch(synced_mem *mem, int batch)
     OK(synced_mem_release(own));
 }
 
-/* Returns false if the time is over. */
+/* Returns false if the time is over, or the turn was abandoned. */
 static bool read_batch(const struct ring *ring, int slot, int batch, int timeout_ms)
 {
     synced_mem *const mem = ring->mems[batch % ring->count];
@@ -199,6 +211,8 @@ static bool read_batch(const struct ring *ring, int slot, int batch, int timeout
     ck_assert_uint_eq(version, (uint64_t)(batch / ring->count) + 2);
     check_batch(mem, batch);
     linger();
+    if (abandon_at_times(mem))
+        return false;
     atomic_fetch_add(&book->used[slot][batch], 1);
     OK(synced_mem_end_turn(mem));
     return true;
@@ -345,6 +359,7 @@ static void load(int socket)
 
 START_TEST(each_slot_gets_each_batch)
 {
+    abandons = true;
     const pid_t keeper = start_keeper(1 + _i);
     const pid_t roles[] = {start_with_ring(read_fast), start_with_ring(read_slowly), start_with_ring(load)};
     for (int ms = 0; ms < LONG_MS && atomic_load(&book->next[1]) < 20; ms++)
@@ -402,6 +417,7 @@ START_TEST(either_side_is_killed_at_random_moments)
     static void (*const roles[ROLES])(int socket) = {read_fast, read_slowly, load};
     pid_t children[ROLES];
     lingers = true;
+    abandons = true;
     const pid_t keeper = start_keeper(1 + 2 * _i);
     for (int i = 0; i < ROLES; i++)
         children[i] = start_with_ring(roles[i]);

@@ -53,20 +53,80 @@ void turn_ends()
     throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { turn::adopt(mem).release(); });
 }
 
+std::uint64_t version_of(const memory &mem)
+{
+    std::uint64_t version;
+    synced::check(synced_mem_contents_version(mem.get(), &version));
+    return version;
+}
+
+// Returns the version that a slot has consumed; -1: it is not taken.
+long consumed_by(const memory &mem, int number)
+{
+    std::uint64_t version;
+    return synced_mem_slot_version(mem.get(), number, &version) == SYNCED_MEM_OK ? static_cast<long>(version) : -1;
+}
+
+// Ends a turn of its own while an exception is on its way: it leaves no block of this one.
+struct EndsTurnLater {
+    memory &mem;
+    ~EndsTurnLater()
+    {
+        turn writing(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0);
+        mem.mutable_cpu_data<char>()[0] = 8;
+        turn moved = std::move(writing);
+        writing = std::move(moved);
+    }
+};
+
 void turn_ends_with_an_exception()
 {
     memory mem = make_shareable();
+    const slot reader(mem, 0);
     turn::adopt(mem).release();
     try {
-        const turn writing(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0);
+        turn first = turn::begin_slot(mem, SYNCED_MEM_SIDE_CPU, 0, 0);
+        const turn reading = std::move(first);
         throw 1;
     } catch (int) {
-        CHECK(!is_in_turn(mem));
+        CHECK(!is_in_turn(mem) && consumed_by(mem, 0) == 0);
+    }
+    turn::begin_slot(mem, SYNCED_MEM_SIDE_CPU, 0, 0).release();
+    CHECK(consumed_by(mem, 0) == 1);
+    try {
+        turn writing;
+        writing = turn(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0);
+        mem.mutable_cpu_data<char>()[0] = 7;
+        throw 1;
+    } catch (int) {
+        CHECK(!is_in_turn(mem) && version_of(mem) == 1);
+    }
+    try {
+        const EndsTurnLater later{mem};
+        throw 1;
+    } catch (int) {
+        CHECK(!is_in_turn(mem) && version_of(mem) == 2);
     }
     turn next(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_TURN_WRITE, 0);
+    CHECK(mem.cpu_data<char>()[0] == 8);
     next.release();
     CHECK(!next && !is_in_turn(mem));
     next.release();
+}
+
+void turn_is_abandoned()
+{
+    memory mem = make_shareable();
+    turn writing = turn::adopt(mem);
+    synced::tensor tensor = mem.to_dlpack<float>(SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE, {1});
+    throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { writing.abandon(); });
+    CHECK(writing && is_in_turn(mem));
+    tensor = synced::tensor();
+    writing.abandon();
+    CHECK(!writing && !is_in_turn(mem) && version_of(mem) == 0);
+    writing.abandon();
+    turn::begin_consumed(mem, SYNCED_MEM_SIDE_CPU, 0).release();
+    CHECK(version_of(mem) == 1);
 }
 
 // A tensor keeps the turn. release() reports it, and a destructor can't.
@@ -148,20 +208,6 @@ void turn_waits_for_another()
 }
 
 // ---- Versions and slots ----
-
-std::uint64_t version_of(const memory &mem)
-{
-    std::uint64_t version;
-    synced::check(synced_mem_contents_version(mem.get(), &version));
-    return version;
-}
-
-// Returns the version that a slot has consumed; -1: it is not taken.
-long consumed_by(const memory &mem, int number)
-{
-    std::uint64_t version;
-    return synced_mem_slot_version(mem.get(), number, &version) == SYNCED_MEM_OK ? static_cast<long>(version) : -1;
-}
 
 void write(memory &mem, char value)
 {
@@ -273,6 +319,7 @@ const Test tests[] = {
     {"turn_ends", turn_ends, false},
     {"turn_ends_with_an_exception", turn_ends_with_an_exception, false},
     {"turn_goes_on_after_a_failure", turn_goes_on_after_a_failure, false},
+    {"turn_is_abandoned", turn_is_abandoned, false},
     {"turn_moves", turn_moves, false},
     {"turn_outlives_the_owner", turn_outlives_the_owner, false},
     {"turn_is_refused", turn_is_refused, false},

@@ -94,6 +94,7 @@ void turns_return_statuses()
     synced::turn turn = synced::turn::adopt(mem);
     synced::tensor tensor = mem.to_dlpack<char>(SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE, {1});
     CHECK(turn.release() == SYNCED_MEM_ERR_INVALID_STATE && turn);
+    CHECK(turn.abandon() == SYNCED_MEM_ERR_INVALID_STATE && turn);
     tensor = synced::tensor();
     CHECK(turn.release() == SYNCED_MEM_OK && !turn && turn.release() == SYNCED_MEM_OK);
 }

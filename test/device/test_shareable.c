@@ -81,6 +81,20 @@ START_TEST(each_call_fails)
 }
 END_TEST
 
+/* The memory can be neither used nor unmapped, as on a lost device. So it stays, with its address: the emulated runtime
+ * would report that an address with memory is freed. */
+START_TEST(a_mapping_that_stays)
+{
+    struct sm_device_shareable made;
+    emu_fail("cuMemSetAccess", 1, cudaErrorLaunchFailure, _i == 0);
+    emu_fail("cuMemUnmap", 1, cudaErrorUnknown, false);
+    emu_fail("cuMemUnmap", 2, cudaErrorUnknown, false);
+    ck_assert_int_ne(sm_device_share(0, SIZE, 1, &made), SYNCED_MEM_OK);
+    ck_assert_uint_eq(emu_live(EMU_ADDRESS_RANGE), 1);
+    ck_assert_uint_eq(emu_live(EMU_DEVICE_MEMORY), 1);
+}
+END_TEST
+
 /* The call that looks up the driver's functions fails. No file is to blame. */
 START_TEST(failures_before_an_import)
 {
@@ -127,5 +141,6 @@ Suite *suite(void)
     TCase *const cases = add_case(suite, "shareable");
     add_tests(cases, memory_is_shared, each_device_has_a_uuid, failures_before_an_import, bad_files);
     add_divided_test(cases, each_call_fails, 0, 2);
+    tcase_add_loop_test(add_case_without_end(suite, "lost"), a_mapping_that_stays, 0, 2);
     return suite;
 }

@@ -117,7 +117,7 @@ static void take_turns(synced_mem *mem, unsigned char *page, bool by_version)
         if (turn == SYNCED_MEM_TURN_WRITE)
             memset(data, i, synced_mem_size(mem));
         change_words(page);
-        MUST(synced_mem_end_turn(mem) == SYNCED_MEM_OK);
+        MUST((i % 3 == 2 ? synced_mem_abandon_turn : synced_mem_end_turn)(mem) == SYNCED_MEM_OK);
         const synced_mem_status known = synced_mem_contents_version(mem, &version);
         MUST(known == SYNCED_MEM_OK || known == SYNCED_MEM_ERR_PEER);
     }

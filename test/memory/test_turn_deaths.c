@@ -26,6 +26,24 @@ static int take_all_turns(void *unused)
     return 0;
 }
 
+/* Joins, abandons a turn to write and one to read, and leaves. */
+static int abandon_turns(void *unused)
+{
+    struct sm_participant one;
+    unsigned at;
+    (void)unused;
+    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
+        return 1;
+    if (sm_turn_wait(&one, true, sm_deadline_after(10000), &at) != SYNCED_MEM_OK)
+        return 2;
+    sm_turn_abandon_write(&one);
+    if (sm_turn_wait(&one, false, sm_deadline_after(10000), &at) != SYNCED_MEM_OK) /* it is not told */
+        return 3;
+    sm_turn_end_read(&one);
+    sm_participant_leave(&one);
+    return 0;
+}
+
 /* Waits in line behind this process, gives up, and leaves. */
 static int wait_in_vain(void *unused)
 {
@@ -82,11 +100,12 @@ static struct sm_contents contents_now(void)
     return contents;
 }
 
-/* This process is told exactly if the other one was writing. Its next turn comes at once. */
+/* This process is told exactly if the other one was writing, or has abandoned what it wrote. Its next turn comes at
+ * once. */
 static void check_others_go_on(int step)
 {
     const unsigned left = contents_now().head;
-    const bool told = left == SM_CONTENTS_WRITTEN;
+    const bool told = left == SM_CONTENTS_WRITTEN || contents_now().deaths != me->seen_deaths;
     const synced_mem_status status = sm_turn_wait(me, true, sm_deadline_after(10000), &head);
     ck_assert_msg(status == (told ? SYNCED_MEM_ERR_OWNER_DIED : SYNCED_MEM_OK), "step %d: %d", step, (int)status);
     if (told)
@@ -107,6 +126,31 @@ START_TEST(a_process_dies_at_each_step)
         check_others_go_on(step);
     ck_assert_int_gt(step, 20);
     check_others_go_on(step);
+    leave(me);
+    drop_page(&made);
+}
+END_TEST
+
+/* Whether it dies before it abandons, or afterwards: one death is counted, and the version stays. */
+START_TEST(one_that_abandons_dies_at_each_step)
+{
+    int step = 1, lost = 0;
+    bool killed = true;
+    made = make_page();
+    me = join(&made);
+    for (; killed; step++) {
+        const struct sm_contents before = contents_now();
+        killed = is_killed_at(step, abandon_turns);
+        const struct sm_contents after = contents_now();
+        const bool abandoned = after.deaths != before.deaths;
+        lost += abandoned;
+        ck_assert_uint_le(after.deaths - before.deaths, 1);
+        ck_assert_uint_eq(after.version, before.version);
+        ck_assert(!abandoned || (after.lost && after.head == SYNCED_MEM_UNINITIALIZED));
+        check_others_go_on(step);
+    }
+    ck_assert_int_gt(step, 20);
+    ck_assert_int_gt(lost, 5);
     leave(me);
     drop_page(&made);
 }
@@ -274,7 +318,7 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("turn deaths");
     TCase *const cases = add_case(suite, "turn deaths");
-    add_tests(cases, a_process_dies_at_each_step, one_that_waits_dies_at_each_step,
+    add_tests(cases, a_process_dies_at_each_step, one_that_abandons_dies_at_each_step, one_that_waits_dies_at_each_step,
               one_that_cleans_up_dies_at_each_step, a_free_turn_makes_no_call, the_system_refuses_each_call,
               standard_descriptors_stay_free);
     return suite;

@@ -529,6 +529,35 @@ static void await_watcher(const struct sm_participant *participant)
     (void)usleep(2000); /* it sleeps */
 }
 
+/* To those that watch, an abandoned turn is a death that was counted. */
+START_TEST(a_watcher_is_told_of_an_abandoned_turn)
+{
+    pthread_t thread;
+    open_page();
+    take_slot(0);
+    write_once(me);
+    sleeps_until_rung = true;
+    begin_write(other);
+    struct waiting it = {.participant = me, .wish = newer(1)};
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_contents, &it), 0);
+    await_watcher(me);
+    sm_turn_abandon_write(other);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    sleeps_until_rung = false;
+    ck_assert_int_eq(it.status, SYNCED_MEM_ERR_OWNER_DIED);
+    ck_assert(contents_now().lost);
+    VERSION_IS(1);
+    ck_assert_uint_eq(contents_now().deaths, 1);
+    ck_assert_int_eq(consume(other, 0, 0), SYNCED_MEM_ERR_TIMEOUT); /* and the one that abandoned is not told */
+    ck_assert_int_eq(consume(me, 0, 0), SYNCED_MEM_ERR_TIMEOUT);
+    ck_assert_int_eq(await(me, consumed(), 0), SYNCED_MEM_OK);
+    sm_turn_end_write(me, SYNCED_MEM_AT_CPU);
+    VERSION_IS(2);
+    ck_assert_int_eq(consume(other, 0, 0), SYNCED_MEM_OK);
+    close_page();
+}
+END_TEST
+
 START_TEST(a_watcher_is_told_of_a_death)
 {
     pthread_t thread;
@@ -825,8 +854,9 @@ Suite *suite(void)
               a_wait_for_contents_ends_in_time, the_last_version, the_word_of_the_contents, slots_are_taken_and_ended,
               a_slot_begins_with_the_next_version, a_slot_is_taken_slowly, a_writer_waits_for_each_slot,
               a_reader_whose_slot_has_changed, two_read_for_one_slot, malformed_words_are_refused,
-              words_become_malformed_in_a_wait, a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death, a_watcher_dies,
-              a_child_does_not_watch, a_turn_looks_again, a_turn_that_came_in_vain, a_ring_ends_the_wait,
-              rings_do_not_grow_with_the_readers, a_process_dies_at_each_step, contents_that_are_there_cost_no_call);
+              words_become_malformed_in_a_wait, a_writer_dies_in_its_turn, a_watcher_is_told_of_a_death,
+              a_watcher_is_told_of_an_abandoned_turn, a_watcher_dies, a_child_does_not_watch, a_turn_looks_again,
+              a_turn_that_came_in_vain, a_ring_ends_the_wait, rings_do_not_grow_with_the_readers,
+              a_process_dies_at_each_step, contents_that_are_there_cost_no_call);
     return suite;
 }

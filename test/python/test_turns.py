@@ -18,6 +18,26 @@ for value in range(1, 4):
     end.recv(1)
 """
 
+FAILING_CHILD = """
+import socket, sys, synced_mem
+end = socket.socket(fileno=int(sys.argv[1]))
+mem = synced_mem.receive(end, (4,), "int32", timeout=30)
+try:
+    with mem.turn("cpu", "read", 30, slot=0):
+        raise KeyError
+except KeyError:
+    assert mem.slot_version(0) == 0
+    end.send(b"x")
+    end.recv(1)
+try:
+    with mem.turn("cpu", "write", 30):
+        memoryview(mem.cpu("mutable"))[0] = 9
+        raise KeyError
+except KeyError:
+    end.send(b"x")
+    end.recv(1)
+"""
+
 
 @on_linux
 class Turns(Case):
@@ -35,6 +55,62 @@ class Turns(Case):
         mem.begin_turn("cpu", "write", 1)
         mem.cpu("mutable")
         mem.end_turn()
+
+    def test_an_exception_abandons_the_turn(self):
+        """Whatever leaves the block, a generator's end too."""
+        for exception in (KeyError, KeyboardInterrupt, GeneratorExit):
+            mem = Memory(4, "int32", shareable=True)
+            slot = mem.take_slot()
+            mem.end_turn()
+            with self.assertRaises(exception):
+                with mem.turn(slot=slot):
+                    raise exception
+            self.assertEqual((mem.slot_version(slot), mem.version), (0, 1))
+            with mem.turn(slot=slot):
+                pass
+            self.assertEqual(mem.slot_version(slot), 1)
+            with self.assertRaises(exception):
+                with mem.turn("cpu", "write", consumed=True):
+                    memoryview(mem.cpu("mutable"))[0] = 5
+                    raise exception
+            self.assertEqual(mem.version, 1)
+            self.assertRaises(TimeoutError, mem.begin_turn, timeout=0, newer_than=0)
+            with mem.turn("cpu", "write", consumed=True):  # at once
+                self.assertEqual(memoryview(mem.cpu())[0], 0)
+            self.assertEqual(mem.version, 2)
+
+    def test_abandon_turn(self):
+        mem = Memory(4, "int32", shareable=True)
+        view = memoryview(mem.cpu("mutable"))
+        self.assertRaisesRegex(BufferError, "^1 exports", mem.abandon_turn)
+        view[0] = 7  # the turn goes on
+        del view
+        mem.abandon_turn()
+        self.assertEqual(mem.version, 0)
+        self.assertRaises(synced_mem.InvalidStateError, mem.abandon_turn)
+        self.assertRaises(synced_mem.InvalidStateError, Memory(4).abandon_turn)
+
+    def test_a_process_abandons_its_turns(self):
+        mem = Memory(4, "int32", shareable=True)
+        slot = mem.take_slot()
+        memoryview(mem.cpu("overwrite"))[0] = 3
+        mine, its = socket.socketpair()
+        child = subprocess.Popen([sys.executable, "-c", FAILING_CHILD, str(its.fileno())], pass_fds=[its.fileno()])
+        its.close()
+        with mine:
+            mem.share(mine, timeout=30)
+            mem.end_turn()
+            self.assertEqual(mine.recv(1), b"x")
+            with mem.turn(slot=slot):  # what the child has not consumed
+                self.assertEqual(memoryview(mem.cpu())[0], 3)
+            mine.send(b"y")
+            self.assertEqual(mine.recv(1), b"x")
+            self.assertRaises(synced_mem.OwnerDiedError, mem.begin_turn)
+            self.assertEqual(mem.version, 1)
+            with mem.turn():
+                self.assertEqual(memoryview(mem.cpu())[0], 0)
+            mine.send(b"y")
+        self.assertEqual(child.wait(30), 0)
 
     def test_exports_keep_the_turn(self):
         mem = Memory(4, "int32", shareable="any user")

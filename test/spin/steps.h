@@ -18,6 +18,9 @@
 /* A participant keeps the count of deaths that it was told of, and that of the time when it joined. */
 #define KEEP_COUNT 9
 #define COUNT_AT_JOIN 10
+/* A writer that abandons its turn counts a death, of which it is not told. */
+#define COUNT_ABANDONED 12
+#define KNOW_ABANDONED 25
 /* A participant that cleans up stores OUT only if the word is still the one that it has read: whoever joins with the
  * index meanwhile stores words of another incarnation. */
 #define COMPARE_TO_CLEAN 11

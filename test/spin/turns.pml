@@ -16,6 +16,7 @@
  *   1  Nobody times out. All readers name side B.
  *   2  No reader hands over while another reader waits, unless a writer is in line.
  *   4  Participant 0 has died in a turn to read, to fill or to write. Another one may join with its index.
+ *  16  A writer may abandon its turn. It then stores what the next turn would store after its death.
  *   8  For the claim: participant 0 has a turn. Participant 1 waits without a timeout. Participant 2 tries to read, and
  *      times out, as often as it likes. Sleeps end at any time.
  * Without 8, a sleep ends without a ring only if a participant died in the front, or before it rang, or if one in the
@@ -37,6 +38,7 @@ c_decl {
 #define TOGETHER (c_expr { (play & 2) != 0 })
 #define DIED (c_expr { (play & 4) != 0 })
 #define FOREVER (c_expr { (play & 8) != 0 })
+#define MAY_ABANDON (c_expr { (play & 16) != 0 })
 
 #include "steps.h"
 
@@ -486,6 +488,18 @@ proctype participant(byte me; byte at; byte mode)
         :: KEEP(CONTENTS_BEFORE_OUT) -> at = STORE_OUT
         :: else -> ring(IDLE)
         fi
+    }
+    :: d_step {
+        at == STORE_HEAD && MAY_ABANDON && KEEP(CONTENTS_BEFORE_OUT) ->
+        printf("%d abandons its turn\n", me);
+        assert(exclusive == me && !(reads[A] | reads[B]));
+        intact = 0;
+        head = UNINITIALIZED;
+        published = head;
+        deaths = (KEEP(COUNT_ABANDONED) -> deaths + 1 : deaths);
+        seen = (KEEP(KNOW_ABANDONED) -> deaths : seen);
+        owed = (owed | alive) & ~BIT(me);
+        at = STORE_OUT
     }
     :: d_step {
         at == STORE_FILLED ->

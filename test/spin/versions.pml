@@ -13,8 +13,8 @@
  *   1  two writers, and a reader
  *   2  a writer, and two readers of one slot
  *   3  a writer that looks at no version and begins no more when it has died, one that waits for slots, and a reader
- * A reader may end its slot, also in its turn, and take it again. One that has died begins anew, with the slot as it
- * is.
+ * A reader may end its slot, also in its turn, and take it again. One turn may be abandoned: to write, or to read
+ * before the contents were used. One that has died begins anew, with the slot as it is.
  */
 c_decl {
 \#include <stdlib.h>
@@ -59,6 +59,7 @@ byte writes = NOBODY; /* the one with a turn to write */
 byte reads;           /* those with a turn to read */
 byte found[PARTICIPANTS]; /* the version in the slot, as the turn has found it */
 byte deaths_left;
+bit abandons_left = 1;
 bit ends_left = 1; /* a slot may be ended; after that it may be taken again */
 
 /* Checked: */
@@ -261,6 +262,21 @@ proctype participant(byte me; byte role)
         assert(data == reading);
         used[role] = (used[role] > reading -> used[role] : reading);
         at = (KEEP(CONSUME_AT_END) -> AFTER_USE : OUT)
+    }
+    :: d_step {
+        at == STORE_HEAD && abandons_left && KEEP(VERSION_WITH_HEAD) ->
+        printf("%d abandons what it has written\n", me);
+        abandons_left = 0;
+        written = 0;
+        lost = KEEP(ABANDON_LOSES);
+        at = OUT
+    }
+    :: d_step {
+        at == USE && abandons_left && KEEP(CONSUME_AT_END) ->
+        printf("%d abandons what it reads\n", me);
+        abandons_left = 0;
+        reading = (KEEP(ABANDON_CONSUMES_NOTHING) -> 0 : reading);
+        at = (KEEP(ABANDON_CONSUMES_NOTHING) -> OUT : CONSUME)
     }
     :: d_step { at == CONSUME || at == CONSUME_LATE -> consume() }
     :: d_step {

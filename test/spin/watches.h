@@ -24,3 +24,6 @@
 #define WRITE_LOST_AGAIN 11
 /* One that watches gets in line if a writer has died and left the line. */
 #define FIND_DEAD_WRITER 12
+/* A reader that abandons its turn consumes nothing. A writer that does marks the contents as lost. */
+#define ABANDON_CONSUMES_NOTHING 15
+#define ABANDON_LOSES 16

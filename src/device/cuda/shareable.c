@@ -89,16 +89,23 @@ synced_mem_status sm_device_uuid(int device, unsigned char uuid[SM_DEVICE_UUID_B
 
 /* ---- Mappings ---- */
 
+/* Maps the memory at an address, which it frees after a failure. If the memory cannot be unmapped, as on a lost device,
+ * the address stays too. */
 static synced_mem_status map_here(const struct driver *driver, int device, CUmemGenericAllocationHandle handle,
                                   size_t bytes, CUdeviceptr data)
 {
     const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
                                     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    SM_TRY(check_driver(driver->cuMemMap(data, bytes, 0, handle, 0), "cuMemMap", device, bytes));
-    const synced_mem_status status =
-        check_driver(driver->cuMemSetAccess(data, bytes, &access, 1), "cuMemSetAccess", device, bytes);
-    if (status != SYNCED_MEM_OK)
-        (void)TRY_TWICE(driver->cuMemUnmap(data, bytes));
+    synced_mem_status status = check_driver(driver->cuMemMap(data, bytes, 0, handle, 0), "cuMemMap", device, bytes);
+    bool is_mapped = status == SYNCED_MEM_OK;
+    if (is_mapped)
+        status = check_driver(driver->cuMemSetAccess(data, bytes, &access, 1), "cuMemSetAccess", device, bytes);
+    if (status == SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    if (is_mapped)
+        is_mapped = TRY_TWICE(driver->cuMemUnmap(data, bytes)) != CUDA_SUCCESS;
+    if (!is_mapped)
+        (void)TRY_TWICE(driver->cuMemAddressFree(data, bytes));
     return status;
 }
 
@@ -109,11 +116,8 @@ static synced_mem_status map_and_release(const struct driver *driver, int device
     CUdeviceptr data;
     synced_mem_status status =
         check_driver(driver->cuMemAddressReserve(&data, bytes, alignment, 0, 0), "cuMemAddressReserve", device, bytes);
-    if (status == SYNCED_MEM_OK) {
+    if (status == SYNCED_MEM_OK)
         status = map_here(driver, device, handle, bytes, data);
-        if (status != SYNCED_MEM_OK)
-            (void)TRY_TWICE(driver->cuMemAddressFree(data, bytes));
-    }
     (void)TRY_TWICE(driver->cuMemRelease(handle));
     if (status == SYNCED_MEM_OK)
         *out = (void *)(uintptr_t)data;

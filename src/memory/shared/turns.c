@@ -162,14 +162,25 @@ static synced_mem_status wait_for_front(const struct sm_participant *participant
 
 /* ---- Turns ---- */
 
+/* Stores that a writer's contents are lost. Nobody else stores the contents meanwhile. */
+static void lose_contents(struct sm_participant *participant)
+{
+    struct sm_contents *const contents = &participant->found;
+    contents->head = SYNCED_MEM_UNINITIALIZED;
+    contents->lost = true;
+    contents->deaths++;
+    participant->has_news = true;
+    sm_contents_store(participant->page, *contents);
+}
+
 static synced_mem_status tell_death(struct sm_participant *participant, const struct sm_contents *contents)
 {
     if (contents->deaths == participant->seen_deaths)
         return SYNCED_MEM_OK;
     participant->seen_deaths = contents->deaths;
     return sm_fail(SYNCED_MEM_ERR_OWNER_DIED,
-                   "a process ended while it wrote the object, since this process's last turn: the contents were lost, "
-                   "and are UNINITIALIZED unless another process has written since");
+                   "a process ended while it wrote the object, or abandoned its turn to write, since this process's "
+                   "last turn: the contents were lost, and are UNINITIALIZED unless another process has written since");
 }
 
 synced_mem_status sm_turn_arrive(struct sm_participant *participant, bool writing, sm_deadline deadline)
@@ -185,14 +196,8 @@ synced_mem_status sm_turn_arrive(struct sm_participant *participant, bool writin
     }
     if (status == SYNCED_MEM_OK)
         status = sm_contents_read(participant->page, contents);
-    /* Counts the death of a writer that is not counted yet. Nobody else stores the contents meanwhile. */
-    if (status == SYNCED_MEM_OK && contents->head == SM_CONTENTS_WRITTEN) {
-        contents->head = SYNCED_MEM_UNINITIALIZED;
-        contents->lost = true;
-        contents->deaths++;
-        participant->has_news = true;
-        sm_contents_store(participant->page, *contents);
-    }
+    if (status == SYNCED_MEM_OK && contents->head == SM_CONTENTS_WRITTEN)
+        lose_contents(participant); /* counts the death of a writer that is not counted yet */
     if (status == SYNCED_MEM_OK)
         status = tell_death(participant, contents);
     if (status != SYNCED_MEM_OK) {
@@ -250,6 +255,14 @@ void sm_turn_end_write(struct sm_participant *participant, unsigned head)
 void sm_turn_give_up_write(struct sm_participant *participant, unsigned head)
 {
     publish_head(participant, head);
+    leave_line(participant);
+}
+
+/* The others cannot tell this from a death. The participant itself knows. */
+void sm_turn_abandon_write(struct sm_participant *participant)
+{
+    lose_contents(participant);
+    participant->seen_deaths = participant->found.deaths;
     leave_line(participant);
 }
 

@@ -28,6 +28,9 @@ void sm_turn_end_write(struct sm_participant *participant, unsigned head);
 /* Ends a turn to write in which nothing was written: the version stays. */
 void sm_turn_give_up_write(struct sm_participant *participant, unsigned head);
 
+/* Ends a turn to write whose contents nobody may use: as the death of the participant, which is not told of it. */
+void sm_turn_abandon_write(struct sm_participant *participant);
+
 /* Ends a turn to read or to fill, or one that has not started. */
 void sm_turn_end_read(struct sm_participant *participant);
 

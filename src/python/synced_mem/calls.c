@@ -298,6 +298,11 @@ PyDoc_STRVAR(end_turn_doc,
              "end_turn()\n--\n\n"
              "Ends the turn. Raises BufferError with the number of exports while there are any, or an Error: "
              "the turn goes on.");
+PyDoc_STRVAR(
+    abandon_turn_doc,
+    "abandon_turn()\n--\n\n"
+    "Ends the turn as the end of the process would: a turn to read consumes nothing, and what was written is "
+    "lost. Raises\nBufferError with the number of exports while there are any, or an Error: the turn goes on.");
 PyDoc_STRVAR(take_slot_doc, "take_slot(slot=None)\n--\n\n"
                             "Takes a slot of a reader, 0 to 63, or the lowest that is free. Returns its number. Raises "
                             "InvalidStateError if it is\ntaken, or all are, or another Error.");
@@ -324,6 +329,7 @@ static PyMethodDef methods[] = {
     {"describe", (PyCFunction)describe, METH_NOARGS, describe_doc},
     {"begin_turn", (PyCFunction)(void (*)(void))sm_memory_begin_turn, METH_VARARGS | METH_KEYWORDS, begin_turn_doc},
     {"end_turn", (PyCFunction)sm_memory_end_turn, METH_NOARGS, end_turn_doc},
+    {"abandon_turn", (PyCFunction)sm_memory_abandon_turn, METH_NOARGS, abandon_turn_doc},
     {"take_slot", (PyCFunction)(void (*)(void))sm_memory_take_slot, METH_VARARGS | METH_KEYWORDS, take_slot_doc},
     {"end_slot", (PyCFunction)sm_memory_end_slot, METH_O, end_slot_doc},
     {"slot_version", (PyCFunction)sm_memory_slot_version, METH_O, slot_version_doc},

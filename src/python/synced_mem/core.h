@@ -261,6 +261,7 @@ int sm_calls_init(PyObject *module);
 PyObject *sm_memory_turn(struct sm_memory *memory, PyObject *arguments, PyObject *names);
 PyObject *sm_memory_begin_turn(struct sm_memory *memory, PyObject *arguments, PyObject *names);
 PyObject *sm_memory_end_turn(struct sm_memory *memory, PyObject *nothing);
+PyObject *sm_memory_abandon_turn(struct sm_memory *memory, PyObject *nothing);
 PyObject *sm_memory_version(struct sm_memory *memory, void *unused);
 PyObject *sm_memory_take_slot(struct sm_memory *memory, PyObject *arguments, PyObject *names);
 PyObject *sm_memory_end_slot(struct sm_memory *memory, PyObject *of_slot);

@@ -31,7 +31,7 @@ static const struct class names[] = {
     {SYNCED_MEM_ERR_FORKED, "ForkedError", NULL, "The process was forked from one that had used a GPU."},
     {SYNCED_MEM_ERR_FILE, "FileError", "OSError", "A file can't be read or written."},
     {SYNCED_MEM_ERR_OWNER_DIED, "OwnerDiedError", NULL,
-     "A process ended while it wrote the object, whose contents are lost."},
+     "A process ended or abandoned its turn while it wrote the object, whose contents are lost."},
     {SYNCED_MEM_ERR_TIMEOUT, "TimeoutError", "TimeoutError", "The time is over."},
     {SYNCED_MEM_ERR_PEER, "PeerError", "ConnectionError",
      "The other process has closed the socket, or sent or written impossible values."},

@@ -537,9 +537,9 @@ PyDoc_STRVAR(
     turn_doc,
     "turn(side=\"cpu\", turn=\"read\", timeout=None, *, newer_than=None, slot=None, consumed=False)\n--\n\n"
     "Returns a block in which this process has a turn of a shareable object: \"with mem.turn(...):\". Arguments: "
-    "begin_turn().\nIf exports exist at the end of the block, it raises BufferError with their "
-    "number and keeps the turn:\ndrop them, and call end_turn(). begin_turn() raises TimeoutError, or another "
-    "Error.");
+    "begin_turn().\nIts end is end_turn(); an exception that leaves it abandons the turn. If exports exist then, it "
+    "raises BufferError with\ntheir number and keeps the turn: drop them, and call end_turn() or abandon_turn(). The "
+    "begin raises TimeoutError, or\nanother Error.");
 
 static PyMethodDef methods[] = {
     {"cpu", (PyCFunction)(void (*)(void))access_cpu, METH_FASTCALL | METH_KEYWORDS, cpu_doc},

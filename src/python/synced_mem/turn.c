@@ -133,6 +133,14 @@ PyObject *sm_memory_end_turn(struct sm_memory *memory, PyObject *nothing)
     return sm_raise_unless_exported(memory, status, 0);
 }
 
+PyObject *sm_memory_abandon_turn(struct sm_memory *memory, PyObject *nothing)
+{
+    synced_mem_status status;
+    (void)nothing;
+    SM_CALL(status, synced_mem_abandon_turn(memory->handle));
+    return sm_raise_unless_exported(memory, status, 0);
+}
+
 static PyObject *enter_turn(struct turn *turn, PyObject *nothing)
 {
     synced_mem_status status;
@@ -149,8 +157,10 @@ static PyObject *exit_turn(struct turn *turn, PyObject *arguments)
     PyObject *type, *own, *traceback;
     if (!PyArg_ParseTuple(arguments, "OOO:__exit__", &type, &own, &traceback))
         return NULL;
-    PyObject *const result = sm_memory_end_turn(turn->memory, NULL);
-    if (!result && own != Py_None)
+    if (own == Py_None)
+        return sm_memory_end_turn(turn->memory, NULL);
+    PyObject *const result = sm_memory_abandon_turn(turn->memory, NULL);
+    if (!result)
         sm_chain_exception(own);
     return result;
 }
