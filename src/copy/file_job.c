@@ -33,6 +33,7 @@ struct sm_file_job {
     unsigned generation;          /* the process whose threads work on it */
     struct synced_mem_file *file; /* held until it is written; a part that is read holds its own */
     struct sm_stream *internal;   /* of a read to a device; else NULL */
+    bool by_kernel;               /* and a kernel may make its transfers */
     struct sm_fence *fence;
     struct sm_fence on_host; /* the fence, of a job that is no read to a device */
     struct sm_waits waits;   /* of a write: what has to be done before */
@@ -132,6 +133,7 @@ static bool take_chunk(struct sm_file_job *job, struct sm_file_chunk *chunk)
         const struct sm_file_part *const part = &job->parts[first];
         const size_t rest = part->size - job->next.taken;
         *chunk = (struct sm_file_chunk){.internal = job->internal,
+                                        .by_kernel = job->by_kernel,
                                         .file = part->file,
                                         .begin = part->offset + job->next.taken,
                                         .parts = part,
@@ -408,8 +410,12 @@ synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_m
     sm_file_hold(file);
     if (range)
         sm_scratch_hold(range);
-    *part =
-        (struct sm_file_part){.file = file, .offset = offset, .memory = sm_copy_data(to), .size = size, .range = range};
+    *part = (struct sm_file_part){.file = file,
+                                  .offset = offset,
+                                  .memory = sm_copy_data(to),
+                                  .size = size,
+                                  .own = to->source == SYNCED_MEM_SOURCE_DEVICE,
+                                  .range = range};
     job->bytes += size;
     sm_inflight_written(to, sm_fence_hold(job->fence));
     to->arriving = true;
@@ -473,6 +479,7 @@ void sm_file_reads_begin(struct sm_file_reads *reads)
         join_parts(job);
     }
     reads->job = NULL;
+    job->by_kernel = reads->by_kernel;
     enter_reads(job);
     begin_job(job);
 }

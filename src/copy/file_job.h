@@ -19,6 +19,7 @@
 struct sm_file_reads {
     size_t room;                /* for so many parts */
     struct sm_stream *internal; /* the stream of transfers to a device; NULL: the parts are host memory */
+    bool by_kernel;             /* a kernel may make these, as the call is on many and may wait for other kernels */
     struct sm_file_job *job;    /* NULL: none was added */
 };
 
