@@ -49,6 +49,7 @@ struct sm_file_job {
     struct sm_file_writing writing;
     struct sm_file_extent *extents; /* of each part */
     struct sm_file_end *end;        /* NULL: the failure is the file's */
+    struct sm_stored *stored;       /* held until it has ended; or NULL */
     /* Constant once it has begun: */
     uint64_t bytes;
     size_t count;
@@ -188,7 +189,12 @@ static void end_write(struct sm_file_job *job)
     const struct sm_outcome none = {.status = SYNCED_MEM_OK};
     struct sm_file_end *const end = job->end;
     struct synced_mem_file *const file = job->file;
+    struct sm_stored *const stored = job->stored;
     job->file = NULL;
+    job->stored = NULL;
+    if (stored)
+        sm_stored_end(stored, outcome.status == SYNCED_MEM_OK);
+    sm_stored_drop(stored);
     sm_file_end_writes(file, &job->writing, job->extents, job->count, end ? &none : &outcome);
     sm_fence_close(job->fence, SM_FENCE_DONE, false);
     if (!end)
@@ -290,6 +296,7 @@ static void free_task_job(struct sm_file_task *task)
     for (size_t i = 0; i < job->count && !job->writes; i++)
         sm_file_drop(job->parts[i].file);
     sm_file_drop(job->file);
+    sm_stored_drop(job->stored);
     free(job);
 }
 
@@ -511,6 +518,10 @@ synced_mem_status sm_file_writes_make(struct sm_file_writes *writes)
     if (status == SYNCED_MEM_OK) {
         writes->job->file = writes->file;
         sm_file_hold(writes->file);
+        if (writes->stored) {
+            writes->job->stored = sm_stored_hold(writes->stored);
+            writes->stored->fence = sm_fence_hold(writes->job->fence);
+        }
     } else {
         sm_inflight_unreserve_many(writes->reserved);
         writes->reserved = NULL;

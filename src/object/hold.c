@@ -109,10 +109,10 @@ static synced_mem_status fail_too_large(const struct sm_reservation *reservation
                    (unsigned long long)reservation->needed, reservation->device, budget, largest.text);
 }
 
-/* Returns whether the side alone has the contents, as far as is known without the lock. */
+/* Returns whether the side alone has the contents, and no file is about to, as far as is known without the lock. */
 static bool is_dirty(const struct synced_mem *mem, enum sm_side side)
 {
-    return sm_whole_head(&mem->record) == sm_bit(side);
+    return sm_raw_head(&mem->record) == sm_bit(side);
 }
 
 /* With the lock of the budgets. Objects without holds are candidates again. */
