@@ -126,6 +126,66 @@ START_TEST(reads_do_not_grow_with_objects)
 }
 END_TEST
 
+/* ---- Writes ---- */
+
+static atomic_ulong waits_added, processors_counted;
+static atomic_bool first_is_slow;
+
+struct sm_waits;
+struct sm_fence;
+synced_mem_status __real_sm_waits_add_fence(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose);
+synced_mem_status __wrap_sm_waits_add_fence(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose);
+synced_mem_status __wrap_sm_waits_add_fence(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose)
+{
+    atomic_fetch_add(&waits_added, 1);
+    return __real_sm_waits_add_fence(waits, fence, purpose);
+}
+
+unsigned __real_sm_processors(void);
+unsigned __wrap_sm_processors(void);
+unsigned __wrap_sm_processors(void)
+{
+    atomic_fetch_add(&processors_counted, 1);
+    return __real_sm_processors();
+}
+
+int __real_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
+int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
+int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset)
+{
+    if (atomic_exchange(&first_is_slow, false))
+        (void)usleep(300000);
+    return __real_sm_file_write_at(file, data, bytes, offset);
+}
+
+/* Of many writes of the same bytes that have yet to begin, each waits for the one before it. The first is slow, so the
+ * others wait. Every third has less bytes, which leaves those around it to the write before. */
+START_TEST(writes_wait_for_one_another)
+{
+    enum { SIZE = 300 };
+    const size_t count = _i ? 3000 : 100;
+    synced_mem_file *const file = make_file(FILE_BYTES, 1);
+    synced_mem **const mems = calloc(count, sizeof *mems);
+    ck_assert_ptr_nonnull(mems);
+    for (size_t i = 0; i < count; i++)
+        mems[i] = make_at_cpu(i % 3 == 2 ? SIZE / 2 : SIZE, (unsigned)i);
+    atomic_store(&waits_added, 0);
+    atomic_store(&first_is_slow, true);
+    for (size_t i = 0; i < count; i++) {
+        const size_t place = i % 3 == 2 ? 1000 + SIZE / 4 : 1000;
+        OK(synced_mem_async_write_file(mems[i], file, place, SYNCED_MEM_NO_STREAM));
+        pattern_write(in_file + place, synced_mem_size(mems[i]), (unsigned)i);
+    }
+    ck_assert_uint_le(atomic_load(&waits_added), 3 * count);
+    ck_assert_uint_le(atomic_load(&processors_counted), 10);
+    OK(synced_mem_file_wait(file));
+    ck_assert(file_is_right(FILE_BYTES));
+    release_all(mems, count);
+    free(mems);
+    end_file(file);
+}
+END_TEST
+
 /* ---- Failures ---- */
 
 static void begin_failing_read(struct failing *each)
@@ -213,6 +273,7 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "many");
     const int tries = (int)(sizeof counts / sizeof counts[0]) * CALLS * 2;
     add_gpu_loop_test(tests, reads_do_not_grow_with_objects, 0, tries);
+    tcase_add_loop_test(add_case(made, "writes"), writes_wait_for_one_another, 0, 2);
     TCase *const failures = add_case(made, "failures");
     tcase_add_loop_test(failures, each_read_fails, 0, CALLS);
     tcase_add_loop_test(failures, each_call_of_the_runtime_fails, 0, 2);
