@@ -472,6 +472,8 @@ class memory
     outcome use_file(const file &in, std::uint64_t offset);
     /** Writes the contents to the file, from the offset on; file::wait() says whether that has succeeded. */
     outcome async_write_file(const file &to, std::uint64_t offset, synced_mem_stream stream = no_stream());
+    /** Does the same, and puts the object into the file by that, unless a call changes the contents before. */
+    outcome async_store_in_file(const file &to, std::uint64_t offset, synced_mem_stream stream = no_stream());
 
     /* ---- Facts ---- */
 

@@ -108,6 +108,18 @@ static void end_checkpoint(synced_mem_file *file, const char *written, const cha
 }
 /* [end] */
 
+/* [store] */
+/* Gives memory back. The layer that was changed goes to the file first, and is read again when it is used. */
+static void store_layer(synced_mem *layer, synced_mem_file *file, uint64_t offset)
+{
+    CHECK(synced_mem_async_store_in_file(layer, file, offset, SYNCED_MEM_NO_STREAM) == SYNCED_MEM_OK);
+    CHECK(synced_mem_file_wait(file) == SYNCED_MEM_OK);
+    CHECK(synced_mem_in_file(layer));
+    const unsigned char *const read = synced_mem_cpu_data(layer); /* changes nothing */
+    CHECK(read && read[0] == 33 && synced_mem_in_file(layer));
+}
+/* [end] */
+
 static void check_checkpoint(const char *path)
 {
     FILE *const file = fopen(path, "rb");
@@ -147,6 +159,7 @@ int main(void)
     }
     end_checkpoint(begin_checkpoint(&model, written, stream ? stream : SYNCED_MEM_NO_STREAM), written, checkpoint);
     check_checkpoint(checkpoint);
+    store_layer(model.layers[2], weights, HEADER + (uint64_t)2 * LAYER);
     meet_an_error(weights);
     free_model(&model);
     CHECK(synced_mem_file_release(weights) == SYNCED_MEM_OK);

@@ -61,17 +61,22 @@ SYNCED_MEM_API int synced_mem_in_file(const synced_mem *mem);
 /* ---- Writes to files ---- */
 /*
  * A write goes on after the call: until its last byte is written, calls that change the contents wait for it, and
- * synced_mem_wait() and synced_mem_query() include it. Pointers to write expire. A write does not put the object into
- * the file. Writes that overlap go in the order of the calls. Nothing is flushed to the disk. synced_mem_shutdown()
- * waits for writes; a program that ends without it may lose them.
+ * synced_mem_wait() and synced_mem_query() include it. Pointers to write expire. Writes that overlap go in the order of
+ * the calls. Nothing is flushed to the disk. synced_mem_shutdown() waits for writes; a program that ends without it may
+ * lose them.
+ *
+ * A store is a write that also puts the object into the file. It is there once all bytes of the call are written,
+ * unless a call has changed its contents since, or has stored them in another place. Until then, and after a failure,
+ * the contents are where they were. What is at its place in the file already is not written again. A release of memory
+ * that alone has the contents waits for the store.
  *
  * The host copy is written if it is valid, else the device copy, without a host copy. Contents that are in a file alone
  * are first read to the host, behind the call. synced_mem_file_wait() returns failures after the call.
  *
  * Errors: GPU errors, of contents that only the device has; ERR_FILE (no thread is left); ERR_INVALID_ARGUMENT (also a
- * file that can't be written); ERR_INVALID_STATE (no contents; unified placement; bytes of the file that are contents
- * of a living object, or that another object has got by a synced_mem_use_file() of which other bytes are still in the
- * file).
+ * file that can't be written); ERR_INVALID_STATE (no contents; unified placement; of a store also a shareable object,
+ * memory of the caller's; bytes of the file that are contents of a living object, or that another object has got by a
+ * synced_mem_use_file() or a store of which other bytes are still in the file).
  */
 
 /** Begins to write the contents to the file, from the offset on.
@@ -88,7 +93,24 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_write_file_n(synced_mem *const
                                                                const uint64_t *offsets, size_t count,
                                                                synced_mem_stream stream);
 
-/** Waits for the writes to the file that were begun before, and returns the first failure among them, once.
+/** Begins to write the contents to the file, from the offset on, and to put the object into the file by that.
+ * @param stream  in whose order the device copy is read, or SYNCED_MEM_NO_STREAM: after all work on it. Ignored if
+ *                the host copy is valid
+ * Ownership: the object keeps the file open. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_store_in_file(synced_mem *mem, synced_mem_file *file, uint64_t offset,
+                                                                synced_mem_stream stream);
+
+/** Begins to write the contents of count objects to the file, those of mems[i] from offsets[i] on, and to put them into
+ * the file by that.
+ * @param stream  in whose order device copies are read, or SYNCED_MEM_NO_STREAM: after all work on them. Ignored if no
+ *                device copy is
+ * Ownership: the objects keep the file open. Errors: ERR_INVALID_ARGUMENT (also two objects that would overlap in the
+ * file). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_store_in_file_n(synced_mem *const *mems, synced_mem_file *file,
+                                                                  const uint64_t *offsets, size_t count,
+                                                                  synced_mem_stream stream);
+
+/** Waits for the writes and stores to the file that were begun before, and returns the first failure among them, once.
  * Blocking: until they have ended. Errors: ERR_FILE (also no space on the disk); GPU errors. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_file_wait(synced_mem_file *file);
 

@@ -82,6 +82,11 @@ inline outcome memory::async_write_file(const file &to, std::uint64_t offset, sy
     return check(synced_mem_async_write_file(mem_, to.get(), offset, stream));
 }
 
+inline outcome memory::async_store_in_file(const file &to, std::uint64_t offset, synced_mem_stream stream)
+{
+    return check(synced_mem_async_store_in_file(mem_, to.get(), offset, stream));
+}
+
 } // namespace SYNCED_MEM_FAILURES
 
 } // namespace synced

@@ -103,6 +103,32 @@ synced_mem_status synced_mem_async_write_file_n(synced_mem *const *mems, synced_
     return write_objects(&call, __func__);
 }
 
+/* Files that are about to have the contents of evictable objects let those go. */
+static synced_mem_status store_objects(const struct sm_write_call *call, const char *function)
+{
+    const synced_mem_status status = write_objects(call, function);
+    for (size_t i = 0; i < call->count && status == SYNCED_MEM_OK; i++)
+        if (call->mems[i]->extras)
+            sm_evictable_refresh(call->mems[i]);
+    return status;
+}
+
+synced_mem_status synced_mem_async_store_in_file(synced_mem *mem, synced_mem_file *file, uint64_t offset,
+                                                 synced_mem_stream stream)
+{
+    const struct sm_write_call call = {
+        .mems = &mem, .offsets = &offset, .count = 1, .file = file, .handle = stream, .stores = true};
+    return store_objects(&call, __func__);
+}
+
+synced_mem_status synced_mem_async_store_in_file_n(synced_mem *const *mems, synced_mem_file *file,
+                                                   const uint64_t *offsets, size_t count, synced_mem_stream stream)
+{
+    const struct sm_write_call call = {
+        .mems = mems, .offsets = offsets, .count = count, .file = file, .handle = stream, .stores = true};
+    return store_objects(&call, __func__);
+}
+
 synced_mem_status synced_mem_file_wait(synced_mem_file *file)
 {
     const synced_mem_status status = check_file(file);

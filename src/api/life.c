@@ -254,7 +254,7 @@ static synced_mem_status destroy_whole(struct synced_mem *mem)
         return status;
     sm_count_down(SM_COUNT_objects, 1);
     if (status == SYNCED_MEM_OK) {
-        if (mem->at.first || sm_is_in_file(&mem->record))
+        if (mem->at.first || sm_has_backing(&mem->record))
             sm_end_backings(mem);
         end_struct(mem);
     }

@@ -9,10 +9,15 @@
 
 enum { MAX_THREADS = 64 };
 
-struct queue {
-    struct sm_events changed;
+struct list {
     struct sm_file_task *first;
     struct sm_file_task **end; /* the link behind the last task */
+};
+
+struct queue {
+    struct sm_events changed;
+    struct list ready;   /* tasks to work on */
+    struct list waiting; /* tasks whose wait() no thread has called */
     sm_thread threads[MAX_THREADS];
     unsigned count;
     unsigned watching; /* threads in a task's wait(): all but one may be, and one always may */
@@ -40,8 +45,8 @@ void sm_file_task_drop(struct sm_file_task *task)
 
 static void reset_queue(struct queue *queue)
 {
-    queue->first = NULL;
-    queue->end = &queue->first;
+    queue->ready = (struct list){.end = &queue->ready.first};
+    queue->waiting = (struct list){.end = &queue->waiting.first};
     queue->count = 0;
     queue->watching = 0;
     queue->ending = false;
@@ -50,7 +55,7 @@ static void reset_queue(struct queue *queue)
 /* Before the first use, and after a fork: the child has neither the parent's threads nor its tasks. */
 static void forget_others(void)
 {
-    if (queues.of[0].end && queues.generation == sm_process_generation())
+    if (queues.of[0].ready.end && queues.generation == sm_process_generation())
         return;
     queues.generation = sm_process_generation();
     for (int i = 0; i < SM_FILE_KINDS; i++)
@@ -63,22 +68,32 @@ static void lock_queues(void)
     forget_others();
 }
 
-/* Returns the oldest task that is ready, held. If none is, returns the oldest task that no thread watches. So no task
- * is held back by what another one waits for. NULL: none. */
-static struct sm_file_task *find_next_task(const struct queue *queue)
+static struct list *list_of(struct queue *queue, const struct sm_file_task *task)
 {
-    struct sm_file_task *task = queue->first;
-    while (task && !task->ready)
-        task = task->next;
-    if (!task && (queue->watching == 0 || queue->watching + 1 < queue->count))
-        for (task = queue->first; task && task->watched;)
-            task = task->next;
-    if (task)
-        sm_file_task_hold(task);
-    return task;
+    return task->ready ? &queue->ready : &queue->waiting;
 }
 
-/* Returns whether the task was queued. */
+/* A small task needs one thread, and to wake many would take longer than it does. */
+static void wake_threads(struct queue *queue, const struct sm_file_task *task)
+{
+    if (task->is_small)
+        sm_events_add_for_one(&queue->changed);
+    else
+        sm_events_add(&queue->changed);
+}
+
+/* Appends the task, which the queue holds. */
+static void append(struct queue *queue, struct sm_file_task *task)
+{
+    struct list *const list = list_of(queue, task);
+    task->next = NULL;
+    task->link = list->end;
+    *list->end = task;
+    list->end = &task->next;
+    wake_threads(queue, task);
+}
+
+/* Returns whether the task was queued. Threads that are ending wait for the queue to be empty. */
 static bool take_out(struct queue *queue, struct sm_file_task *task)
 {
     if (!task->link)
@@ -87,25 +102,40 @@ static bool take_out(struct queue *queue, struct sm_file_task *task)
     if (task->next)
         task->next->link = task->link;
     else
-        queue->end = task->link;
+        list_of(queue, task)->end = task->link;
     task->link = NULL;
-    sm_events_add(&queue->changed);
+    if (queue->ending)
+        sm_events_add(&queue->changed);
     return true;
+}
+
+/* Returns the task that has been ready the longest, held. If none is, takes out the oldest task that waits. So no task is
+ * held back by what another one waits for. NULL: none. */
+static struct sm_file_task *find_next_task(struct queue *queue)
+{
+    const bool may_watch = queue->watching == 0 || queue->watching + 1 < queue->count;
+    struct sm_file_task *const task = queue->ready.first ? queue->ready.first : may_watch ? queue->waiting.first : NULL;
+    if (!task)
+        return NULL;
+    if (task->ready)
+        sm_file_task_hold(task);
+    else
+        (void)take_out(queue, task);
+    return task;
 }
 
 /* ---- The threads ---- */
 
-/* Waits until the task is ready. The queues are locked before and after. */
+/* Waits until the task is ready, and appends it. The queues are locked before and after. */
 static void watch_task(struct queue *queue, struct sm_file_task *task)
 {
     queue->watching++;
-    task->watched = true;
     sm_unlock(&queues.lock);
     task->wait(task);
     sm_lock(&queues.lock);
     queue->watching--;
     task->ready = true;
-    sm_events_add(&queue->changed);
+    append(queue, task);
 }
 
 static void wait_for_change(struct queue *queue)
@@ -121,22 +151,19 @@ static void *run_thread(void *argument)
     struct queue *const queue = argument;
     const enum sm_file_threads kind = (enum sm_file_threads)(queue - queues.of);
     sm_lock(&queues.lock);
-    while (!queue->ending || queue->first) {
+    while (!queue->ending || queue->ready.first || queue->waiting.first) {
         struct sm_file_task *const task = find_next_task(queue);
         if (!task) {
             wait_for_change(queue);
-            continue;
-        }
-        if (task->ready) {
+        } else if (!task->ready) {
+            watch_task(queue, task);
+        } else {
             sm_unlock(&queues.lock);
             task->work(task);
             sm_file_threads_remove(kind, task);
-        } else {
-            watch_task(queue, task);
-            sm_unlock(&queues.lock);
+            sm_file_task_drop(task);
+            sm_lock(&queues.lock);
         }
-        sm_file_task_drop(task);
-        sm_lock(&queues.lock);
     }
     sm_unlock(&queues.lock);
     return NULL;
@@ -159,12 +186,8 @@ void sm_file_threads_add(enum sm_file_threads kind, struct sm_file_task *task)
     struct queue *const queue = &queues.of[kind];
     lock_queues();
     task->ready = !task->wait;
-    task->next = NULL;
-    task->link = queue->end;
-    *queue->end = task;
-    queue->end = &task->next;
     sm_file_task_hold(task);
-    sm_events_add(&queue->changed);
+    append(queue, task);
     sm_unlock(&queues.lock);
 }
 

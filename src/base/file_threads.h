@@ -16,11 +16,11 @@ struct sm_file_task {
     void (*wait)(struct sm_file_task *task); /* blocks until the work can begin; NULL: it can at once */
     void (*free)(struct sm_file_task *task);
     atomic_uint holders;
+    bool is_small; /* one thread does all of it */
     /* The queue uses the rest. */
     struct sm_file_task *next;
-    struct sm_file_task **link; /* the link to this task; NULL: it is not queued */
+    struct sm_file_task **link; /* the link to this task; NULL: it is not queued, or a thread is in its wait() */
     bool ready;
-    bool watched; /* a thread has called wait() */
 };
 
 void sm_file_task_hold(struct sm_file_task *task);

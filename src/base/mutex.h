@@ -77,6 +77,13 @@ static inline void sm_events_wait_for(struct sm_events *events, unsigned seen, u
     sm_word_wait_for(&events->count, seen, nanoseconds);
 }
 
+/* Counts one event and wakes one of the waiting threads, for an event that any of them can handle. */
+static inline void sm_events_add_for_one(struct sm_events *events)
+{
+    atomic_fetch_add(&events->count, 1);
+    sm_word_wake_one(&events->count);
+}
+
 /* Counts one event and wakes all waiting threads. */
 static inline void sm_events_add(struct sm_events *events)
 {

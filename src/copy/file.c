@@ -142,10 +142,16 @@ void sm_file_enter_read(struct synced_mem_file *file, struct sm_file_extent *rea
     sm_files_unlock();
 }
 
+static void remove_extent(struct sm_extents *extents, struct sm_file_extent *extent)
+{
+    if (!extent->is_covered)
+        sm_extents_remove(extents, &extent->extent);
+}
+
 void sm_file_end_read(struct synced_mem_file *file, struct sm_file_extent *read)
 {
     sm_files_lock();
-    sm_extents_remove(&file->reads, &read->extent);
+    remove_extent(&file->reads, read);
     sm_files_unlock();
     sm_file_drop(file);
 }
@@ -181,33 +187,75 @@ synced_mem_status sm_file_find_writes(struct synced_mem_file *file, uint64_t off
     return waits->count > before ? SM_AGAIN : SYNCED_MEM_OK;
 }
 
+/* What a writing finds that is about to be entered. */
+struct earlier {
+    struct sm_waits *waits;
+    const struct sm_extent *extent;        /* of the write that looks */
+    struct sm_file_extent *reads, *writes; /* whose bytes a write of it has all */
+    struct sm_file_extent **covered;       /* one of the two lists */
+};
+
+static bool note_earlier(struct sm_extent *extent, void *user)
+{
+    struct sm_file_extent *const one = (struct sm_file_extent *)(void *)extent;
+    struct earlier *const earlier = user;
+    if (extent->begin >= earlier->extent->begin && extent->end <= earlier->extent->end) {
+        one->next = *earlier->covered;
+        *earlier->covered = one;
+    }
+    return add_fence(extent, earlier->waits);
+}
+
+static bool visit_earlier(const struct sm_extents *extents, struct sm_file_extent **covered, struct earlier *earlier)
+{
+    earlier->covered = covered;
+    return sm_extents_visit(extents, earlier->extent->begin, earlier->extent->end, note_earlier, earlier);
+}
+
 /* Returns false if waits has no room for all. */
 static bool find_earlier_jobs(const struct synced_mem_file *file, const struct sm_file_extent *writes, size_t count,
-                              struct sm_waits *waits)
+                              struct earlier *earlier)
 {
     bool all = true;
     for (size_t i = 0; i < count && all; i++) {
-        const struct sm_extent *const extent = &writes[i].extent;
-        all = sm_extents_visit(&file->reads, extent->begin, extent->end, add_fence, waits) &&
-              sm_extents_visit(&file->writes, extent->begin, extent->end, add_fence, waits);
+        earlier->extent = &writes[i].extent;
+        all = visit_earlier(&file->reads, &earlier->reads, earlier) &&
+              visit_earlier(&file->writes, &earlier->writes, earlier);
     }
     return all;
+}
+
+/* Takes extents out of the tree that are covered. So of many writes of the same bytes each finds the one before it. */
+static void take_out_covered(struct sm_extents *extents, struct sm_file_extent *covered)
+{
+    for (; covered; covered = covered->next) {
+        sm_extents_remove(extents, &covered->extent);
+        covered->is_covered = true;
+    }
+}
+
+static void enter_writing(struct synced_mem_file *file, struct sm_file_writing *writing)
+{
+    writing->number = ++file->begun;
+    writing->older = file->newest;
+    *(file->newest ? &file->newest->newer : &file->oldest) = writing;
+    file->newest = writing;
 }
 
 bool sm_file_enter_writes(struct synced_mem_file *file, struct sm_file_writing *writing, struct sm_file_extent *writes,
                           size_t count, struct sm_waits *waits)
 {
+    struct earlier earlier = {.waits = waits};
     sm_files_lock();
-    const bool enters = find_earlier_jobs(file, writes, count, waits);
+    const bool enters = find_earlier_jobs(file, writes, count, &earlier);
+    if (enters) {
+        take_out_covered(&file->reads, earlier.reads);
+        take_out_covered(&file->writes, earlier.writes);
+        enter_writing(file, writing);
+    }
     for (size_t i = 0; i < count && enters; i++) {
         writes[i].fence = writing->fence;
         sm_extents_add(&file->writes, &writes[i].extent);
-    }
-    if (enters) {
-        writing->number = ++file->begun;
-        writing->older = file->newest;
-        *(file->newest ? &file->newest->newer : &file->oldest) = writing;
-        file->newest = writing;
     }
     sm_files_unlock();
     return enters;
@@ -218,7 +266,7 @@ void sm_file_end_writes(struct synced_mem_file *file, struct sm_file_writing *wr
 {
     sm_files_lock();
     for (size_t i = 0; i < count; i++)
-        sm_extents_remove(&file->writes, &writes[i].extent);
+        remove_extent(&file->writes, &writes[i]);
     *(writing->older ? &writing->older->newer : &file->oldest) = writing->newer;
     *(writing->newer ? &writing->newer->older : &file->newest) = writing->older;
     if (file->failure.status == SYNCED_MEM_OK)

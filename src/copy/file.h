@@ -27,8 +27,10 @@ struct sm_file_writing {
 
 /* A read or a write. */
 struct sm_file_extent {
-    struct sm_extent extent; /* first, as the tree gives it back */
-    struct sm_fence *fence;  /* of its job; no longer queueing when the job has read, or written */
+    struct sm_extent extent;     /* first, as the tree gives it back */
+    struct sm_fence *fence;      /* of its job; no longer queueing when the job has read, or written */
+    bool is_covered;             /* a later write of all of its bytes comes after it, and is in the tree for both */
+    struct sm_file_extent *next; /* in a list of those that a write covers */
 };
 
 struct synced_mem_file {

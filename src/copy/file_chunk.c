@@ -2,6 +2,7 @@
 #include "copy/file_chunk.h"
 
 #include "base/stats.h"
+#include "copy/scatter.h"
 #include "copy/transfer.h"
 
 #include <stdlib.h>
@@ -151,21 +152,41 @@ static synced_mem_status queue_piece(const struct sm_file_chunk *chunk, const st
     return status;
 }
 
-/* Distributes the bytes that were read to data. */
-static synced_mem_status scatter(const struct sm_file_chunk *chunk, char *data, struct sm_file_buffer *buffer)
+/* Returns where the piece's bytes are in the data of the chunk. */
+static char *find_piece(const struct sm_file_chunk *chunk, const struct piece *piece, char *data)
 {
-    const struct sm_stream *const internal = chunk->internal;
+    return data + (piece->offset - chunk->begin);
+}
+
+/* Queues the copies together. The copies of a call have no times in a trace, so there each goes alone. */
+static synced_mem_status queue_pieces(const struct sm_file_chunk *chunk, char *data,
+                                      const struct sm_file_buffer *buffer)
+{
+    struct sm_scatter together = {.stream = chunk->internal, .room = chunk->count, .by_kernel = chunk->by_kernel};
+    const bool is_one_call = chunk->count > 1 && buffer->pinned.data && !sm_trace_on() && sm_scatter_begin(&together);
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < chunk->count && status == SYNCED_MEM_OK; i++) {
         const struct piece piece = get_piece(chunk, &chunk->parts[i]);
-        char *const from = data + (piece.offset - chunk->begin);
-        if (internal)
-            status = queue_piece(chunk, &piece, from, true, internal);
+        char *const from = find_piece(chunk, &piece, data);
+        if (is_one_call)
+            sm_scatter_add(&together, piece.memory, from, piece.size, chunk->parts[i].own);
         else
-            memcpy(piece.memory, from, piece.size);
+            status = queue_piece(chunk, &piece, from, true, chunk->internal);
     }
-    if (!internal)
+    return is_one_call ? sm_scatter_end(&together) : status;
+}
+
+/* Distributes the bytes that were read to data. */
+static synced_mem_status scatter(const struct sm_file_chunk *chunk, char *data, struct sm_file_buffer *buffer)
+{
+    if (!chunk->internal) {
+        for (size_t i = 0; i < chunk->count; i++) {
+            const struct piece piece = get_piece(chunk, &chunk->parts[i]);
+            memcpy(piece.memory, find_piece(chunk, &piece, data), piece.size);
+        }
         return SYNCED_MEM_OK;
+    }
+    const synced_mem_status status = queue_pieces(chunk, data, buffer);
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status noted = note_transfer(buffer, chunk->internal);
     if (status != SYNCED_MEM_OK)

@@ -19,6 +19,7 @@ struct sm_file_part {
     size_t size;
     const void *owner;              /* of a part that is read: whose memory it is */
     struct sm_stream *internal;     /* of a part that is written: for transfers from its device; NULL: host memory */
+    bool own;                       /* of a part that is read: library memory, which a kernel may write */
     struct sm_scratch_range *range; /* of a part that is read from the scratch file: held until then; else NULL */
 };
 
@@ -29,6 +30,7 @@ struct sm_file_chunk {
     const struct sm_file_part *parts; /* whose bytes these are, each within the chunk; or one, of which it has some */
     size_t count;
     struct sm_stream *internal; /* of a chunk that is read: for transfers to the device; NULL: host memory */
+    bool by_kernel;             /* and a kernel may make them */
     size_t most;                /* no chunk of the job has more bytes */
     const struct sm_trace_who *who;
 };

@@ -33,9 +33,11 @@ struct sm_file_job {
     unsigned generation;          /* the process whose threads work on it */
     struct synced_mem_file *file; /* held until it is written; a part that is read holds its own */
     struct sm_stream *internal;   /* of a read to a device; else NULL */
+    bool by_kernel;               /* and a kernel may make its transfers */
     struct sm_fence *fence;
     struct sm_fence on_host; /* the fence, of a job that is no read to a device */
-    struct sm_waits waits;   /* of a write: what has to be done before */
+    /* Of a write: the work that brings the contents, and earlier jobs on the same bytes of the file. */
+    struct sm_waits arrivals, earlier;
     struct sm_events progress;
     size_t chunk;
     struct sm_mutex lock; /* guards the next members */
@@ -48,6 +50,7 @@ struct sm_file_job {
     struct sm_file_writing writing;
     struct sm_file_extent *extents; /* of each part */
     struct sm_file_end *end;        /* NULL: the failure is the file's */
+    struct sm_stored *stored;       /* held until it has ended; or NULL */
     /* Constant once it has begun: */
     uint64_t bytes;
     size_t count;
@@ -132,6 +135,7 @@ static bool take_chunk(struct sm_file_job *job, struct sm_file_chunk *chunk)
         const struct sm_file_part *const part = &job->parts[first];
         const size_t rest = part->size - job->next.taken;
         *chunk = (struct sm_file_chunk){.internal = job->internal,
+                                        .by_kernel = job->by_kernel,
                                         .file = part->file,
                                         .begin = part->offset + job->next.taken,
                                         .parts = part,
@@ -186,7 +190,12 @@ static void end_write(struct sm_file_job *job)
     const struct sm_outcome none = {.status = SYNCED_MEM_OK};
     struct sm_file_end *const end = job->end;
     struct synced_mem_file *const file = job->file;
+    struct sm_stored *const stored = job->stored;
     job->file = NULL;
+    job->stored = NULL;
+    if (stored)
+        sm_stored_end(stored, outcome.status == SYNCED_MEM_OK);
+    sm_stored_drop(stored);
     sm_file_end_writes(file, &job->writing, job->extents, job->count, end ? &none : &outcome);
     sm_fence_close(job->fence, SM_FENCE_DONE, false);
     if (!end)
@@ -273,21 +282,25 @@ static void run_task(struct sm_file_task *task)
     work_on_job(job);
 }
 
+/* A job that has failed goes on to wait for earlier ones too: later ones may wait for it alone. */
 static void wait_for_earlier_work(struct sm_file_task *task)
 {
     struct sm_file_job *const job = get_job_of_task(task);
     bool ended;
-    note_status(job, sm_waits_wait(&job->waits, &ended));
+    note_status(job, sm_waits_wait(&job->arrivals, &ended));
+    note_status(job, sm_waits_wait(&job->earlier, &ended));
 }
 
 /* In the child of a fork the job may not have ended. */
 static void free_task_job(struct sm_file_task *task)
 {
     struct sm_file_job *const job = get_job_of_task(task);
-    sm_waits_end(&job->waits);
+    sm_waits_end(&job->arrivals);
+    sm_waits_end(&job->earlier);
     for (size_t i = 0; i < job->count && !job->writes; i++)
         sm_file_drop(job->parts[i].file);
     sm_file_drop(job->file);
+    sm_stored_drop(job->stored);
     free(job);
 }
 
@@ -328,10 +341,16 @@ static void drop_work(struct sm_host_work *work)
 
 /* ---- Making ---- */
 
-/* Threads that wait for a disk, or for earlier work, need no processor. */
+/* Threads that wait for a disk, or for earlier work, need no processor. To count processors takes longer than to write a
+ * small object. */
 static synced_mem_status start_threads(enum sm_file_threads kind)
 {
-    const unsigned processors = sm_processors();
+    static atomic_uint known;
+    unsigned processors = atomic_load_explicit(&known, memory_order_relaxed);
+    if (processors == 0) {
+        processors = sm_processors();
+        atomic_store_explicit(&known, processors, memory_order_relaxed);
+    }
     const unsigned least = processors < LEAST_THREADS ? LEAST_THREADS : processors;
     if (sm_file_threads_start(kind, least < MOST_THREADS ? least : MOST_THREADS))
         return SYNCED_MEM_OK;
@@ -383,7 +402,8 @@ static size_t choose_chunk_size(uint64_t bytes)
 static void begin_job(struct sm_file_job *job)
 {
     job->chunk = choose_chunk_size(job->bytes);
-    job->task.wait = job->waits.count > 0 ? wait_for_earlier_work : NULL;
+    job->task.wait = job->arrivals.count + job->earlier.count > 0 ? wait_for_earlier_work : NULL;
+    job->task.is_small = job->bytes <= job->chunk && (job->count == 1 || !job->writes);
     sm_file_threads_add(get_kind(job), &job->task);
     sm_file_task_drop(&job->task);
 }
@@ -408,8 +428,13 @@ synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_m
     sm_file_hold(file);
     if (range)
         sm_scratch_hold(range);
-    *part = (struct sm_file_part){
-        .file = file, .offset = offset, .memory = sm_copy_data(to), .size = size, .owner = owner, .range = range};
+    *part = (struct sm_file_part){.file = file,
+                                  .offset = offset,
+                                  .memory = sm_copy_data(to),
+                                  .size = size,
+                                  .owner = owner,
+                                  .own = to->source == SYNCED_MEM_SOURCE_DEVICE,
+                                  .range = range};
     job->bytes += size;
     sm_inflight_written(to, sm_fence_hold(job->fence));
     to->arriving = true;
@@ -475,6 +500,7 @@ void sm_file_reads_begin(struct sm_file_reads *reads)
         join_parts(job);
     }
     reads->job = NULL;
+    job->by_kernel = reads->by_kernel;
     enter_reads(job);
     begin_job(job);
 }
@@ -482,13 +508,13 @@ void sm_file_reads_begin(struct sm_file_reads *reads)
 /* ---- Writes ---- */
 
 /* Without memory for another wait the thread waits at once. */
-static void wait_if_full(struct sm_file_job *job)
+static void wait_if_full(struct sm_file_job *job, struct sm_waits *waits)
 {
     bool ended;
-    if (!job->waits.full)
+    if (!waits->full)
         return;
-    note_status(job, sm_waits_wait(&job->waits, &ended));
-    sm_waits_end(&job->waits);
+    note_status(job, sm_waits_wait(waits, &ended));
+    sm_waits_end(waits);
 }
 
 synced_mem_status sm_file_writes_make(struct sm_file_writes *writes)
@@ -506,6 +532,10 @@ synced_mem_status sm_file_writes_make(struct sm_file_writes *writes)
     if (status == SYNCED_MEM_OK) {
         writes->job->file = writes->file;
         sm_file_hold(writes->file);
+        if (writes->stored) {
+            writes->job->stored = sm_stored_hold(writes->stored);
+            writes->stored->fence = sm_fence_hold(writes->job->fence);
+        }
     } else {
         sm_inflight_unreserve_many(writes->reserved);
         writes->reserved = NULL;
@@ -529,8 +559,8 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
                                   .internal = source->internal};
     job->extents[job->count++].extent = get_extent(part);
     job->bytes += source->size;
-    wait_if_full(job);
-    (void)sm_waits_add(&job->waits, source->after);
+    wait_if_full(job, &job->arrivals);
+    (void)sm_waits_add(&job->arrivals, source->after);
     sm_inflight_read(source->copy, use, sm_fence_hold(job->fence), &earlier);
     sm_uses_free(earlier);
     if (source->internal) {
@@ -548,9 +578,9 @@ void sm_file_writes_begin(struct sm_file_writes *writes)
     writes->job = NULL;
     job->end = writes->end;
     job->writing.fence = job->fence;
-    wait_if_full(job);
-    while (!sm_file_enter_writes(job->file, &job->writing, job->extents, job->count, &job->waits))
-        wait_if_full(job);
+    wait_if_full(job, &job->arrivals);
+    while (!sm_file_enter_writes(job->file, &job->writing, job->extents, job->count, &job->earlier))
+        wait_if_full(job, &job->earlier);
     begin_job(job);
 }
 

@@ -14,11 +14,13 @@
 #include "copy/file.h"
 #include "copy/inflight.h"
 #include "copy/scratch.h"
+#include "copy/stored.h"
 
 /* The parts that a call reads. */
 struct sm_file_reads {
     size_t room;                /* for so many parts */
     struct sm_stream *internal; /* the stream of transfers to a device; NULL: the parts are host memory */
+    bool by_kernel;             /* a kernel may make these, as the call is on many and may wait for other kernels */
     struct sm_file_job *job;    /* NULL: none was added */
 };
 
@@ -44,9 +46,10 @@ struct sm_file_end {
 struct sm_file_writes {
     size_t room;
     struct synced_mem_file *file;
-    struct sm_file_end *end; /* gets a failure, of which the file then does not know; NULL: nobody waits */
-    struct sm_file_job *job; /* made by sm_file_writes_make() */
-    struct sm_use *reserved; /* one for each part */
+    struct sm_file_end *end;  /* gets a failure, of which the file then does not know; NULL: nobody waits */
+    struct sm_stored *stored; /* learns how the job ends; NULL: nobody asks */
+    struct sm_file_job *job;  /* made by sm_file_writes_make() */
+    struct sm_use *reserved;  /* one for each part */
 };
 
 /* The source that a part is read from. */

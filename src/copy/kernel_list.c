@@ -12,9 +12,15 @@ enum { MOST_ENTRIES = 1 << 15 };
 
 void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *stream, size_t copies)
 {
+    sm_kernel_list_open(list, stream->device);
     list->is_open = stream->kind != SM_STREAM_INTERNAL && sm_kernel_way_is_open(stream->device, copies);
+}
+
+void sm_kernel_list_open(struct sm_kernel_list *list, int device)
+{
+    list->is_open = true;
     list->has_room = false;
-    list->device = stream->device;
+    list->device = device;
     list->look_at = sm_kernel_way_least();
     list->probe.since = 0;
 }

@@ -28,6 +28,8 @@ struct sm_kernel_list {
 /* Prepares the list to collect copies for the stream. It collects none if the way by kernel is closed for so many
  * copies, nor for an internal stream, where a kernel that waits would hold up later copies. */
 void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *stream, size_t copies);
+/* Prepares the list for copies for which the way by kernel is open, on any stream of the device. */
+void sm_kernel_list_open(struct sm_kernel_list *list, int device);
 
 static inline bool sm_kernel_list_takes(const struct sm_kernel_list *list, size_t size)
 {

@@ -291,7 +291,7 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const unsigned head = sm_head(each);
         const struct sm_transition *const step = &sm_transitions[sm_whole_head(each)][SM_GPU][mode];
-        const bool leaves_file = mode != SM_READ && sm_is_in_file(each);
+        const bool leaves_file = mode != SM_READ && sm_has_backing(each);
         if (step->work != SM_NOTHING || step->next != head || leaves_file ||
             sm_access_needs_renewal(mem, SM_GPU, mode) || sm_copy_of(each, SM_GPU)->untracked == SM_UNTRACKED_WRITE)
             return sm_fail(SYNCED_MEM_ERR_CAPTURING,

@@ -162,7 +162,7 @@ static synced_mem_status load_source(struct call *call, struct sm_record *from, 
 static __attribute__((noinline)) synced_mem_status load_sources(struct call *call)
 {
     const enum sm_side side = call->common.side;
-    struct sm_file_reads reads = {.room = call->list.length};
+    struct sm_file_reads reads = {.room = call->list.length, .by_kernel = true};
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < call->list.length && status == SYNCED_MEM_OK; i++) {
         struct sm_record *const from = call->list.pairs[i].from;

@@ -30,7 +30,7 @@ struct departure {
 
 bool sm_is_host_only_copy(const struct synced_mem *mem)
 {
-    return sm_whole_head(&mem->record) == sm_bit(SM_CPU) && sm_size(mem) > 0;
+    return sm_raw_head(&mem->record) == sm_bit(SM_CPU) && sm_size(mem) > 0;
 }
 
 /* Returns whether the object may lose its host copy now. */
@@ -119,7 +119,8 @@ static bool is_unchanged(const struct departure *departure)
 
 /* ---- A victim ---- */
 
-/* Contents that another place has go, others begin to be spilled. Threads that push them may still fail, so the host
+/* Contents that another place has go, others begin to be spilled. A file that is about to have them is waited for, which
+ * takes no longer than a spill. Threads that push them may still fail, so the host
  * copy stays until they have queued the last byte. */
 static synced_mem_status drop_or_spill(struct departure *departure, struct sm_waits *waits)
 {
@@ -129,8 +130,10 @@ static synced_mem_status drop_or_spill(struct departure *departure, struct sm_wa
         (void)sm_inflight_retrack(sm_copy_of(record, SM_CPU));
     if (!may_go(mem))
         return SYNCED_MEM_OK;
-    if (sm_is_host_only_copy(mem))
+    if (sm_whole_head(record) == sm_bit(SM_CPU) && sm_size(mem) > 0) {
+        SM_TRY(sm_waits_add_for(waits, sm_promise_fence(record), SM_MAY_FAIL));
         return begin_spill(departure);
+    }
     if (sm_head(record) & sm_bit(SM_GPU))
         SM_TRY(sm_waits_add_for(waits, sm_inflight_unqueued(sm_copy_of(record, SM_GPU), false), SM_UNTIL_QUEUED));
     take_copy(departure);

@@ -23,7 +23,7 @@ static enum sm_protection get_protection_by_work(const struct sm_copy *copy)
 /* The memory of a shareable object is read-only in a turn to read, and protected then. */
 static enum sm_protection choose_protection(const struct sm_record *record, const struct sm_copy *copy)
 {
-    const unsigned head = sm_whole_head(record); /* a write would go unnoticed as long as the contents are in a file */
+    const unsigned head = sm_raw_head(record); /* a write would go unnoticed as long as the contents are in a file */
     const bool may_write = head == SYNCED_MEM_AT_CPU && !copy->read_only;
     const enum sm_protection by_head = may_write               ? SM_PROTECT_NOTHING
                                        : head & sm_bit(SM_CPU) ? SM_PROTECT_WRITES

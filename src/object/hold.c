@@ -9,6 +9,7 @@
 #include "copy/scratch.h"
 #include "object/evict.h"
 #include "object/fetch.h"
+#include "object/load_several.h"
 #include "object/objects.h"
 #include "object/publish.h"
 #include "object/push_pull.h"
@@ -86,10 +87,10 @@ static synced_mem_status fail_too_large(const struct sm_reservation *reservation
                    (unsigned long long)reservation->needed, reservation->device, budget, largest.text);
 }
 
-/* Returns whether the side alone has the contents, as far as is known without the lock. */
+/* Returns whether the side alone has the contents, and no file is about to, as far as is known without the lock. */
 static bool is_dirty(const struct synced_mem *mem, enum sm_side side)
 {
-    return sm_whole_head(&mem->record) == sm_bit(side);
+    return sm_raw_head(&mem->record) == sm_bit(side);
 }
 
 /* With the lock of the budgets. Objects without holds are candidates again. */
@@ -313,10 +314,39 @@ static synced_mem_status push_small(const struct sm_hold_call *call, struct sync
     return status == SYNCED_MEM_ERR_INVALID_STATE ? SYNCED_MEM_OK : status;
 }
 
+/* Reads what files alone have by one job, so that neighbours in a file are read together. */
+static synced_mem_status load_from_files(const struct sm_hold_call *call, struct synced_mem **failed)
+{
+    struct sm_load_call load = {.side = call->side};
+    size_t first = 0;
+    while (first < call->count && !sm_is_in_file_alone(&call->mems[first]->record))
+        first++;
+    if (first == call->count || call->mode == SM_OVERWRITE)
+        return SYNCED_MEM_OK;
+    struct synced_mem **const list = calloc(call->count - first, sizeof *list);
+    if (!list)
+        return SYNCED_MEM_OK; /* each is read alone */
+    for (size_t i = first; i < call->count; i++)
+        if (sm_is_in_file_alone(&call->mems[i]->record))
+            list[load.count++] = call->mems[i];
+    load.mems = list;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (call->side == SM_GPU)
+        status = find_stream(sm_device(list[0]), call->handle, &load.stream);
+    if (status == SYNCED_MEM_OK && load.count > 1)
+        status = sm_load_several(&load, failed);
+    sm_stream_drop(load.stream);
+    refresh_all(list, load.count);
+    free(list);
+    return status;
+}
+
 static synced_mem_status fetch_all(const struct sm_hold_call *call, struct synced_mem **failed)
 {
     if (call->count > 1 && call->side == SM_GPU)
         SM_TRY(push_small(call, failed));
+    if (call->count > 1)
+        SM_TRY(load_from_files(call, failed));
     for (size_t i = 0; i < call->count; i++) {
         struct synced_mem *const mem = call->mems[i];
         const synced_mem_status status = is_there(mem, call->side) ? SYNCED_MEM_OK : fetch_object(mem, call);

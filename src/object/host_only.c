@@ -32,7 +32,7 @@ static bool is_host_only(const struct synced_mem *mem)
     const bool is_own =
         host == &sm_no_copy || host->source == SYNCED_MEM_SOURCE_PAGEABLE || host->source == SYNCED_MEM_SOURCE_PINNED;
     return may_be_host_only(mem) && !mem->at.first && is_own && sm_inflight_is_none(host) && !host->untracked &&
-           !host->arriving && !sm_is_in_file(&mem->record);
+           !host->arriving && !sm_has_backing(&mem->record);
 }
 
 /* Takes the lock of an object that only the host uses. */

@@ -16,6 +16,7 @@
  *    piece         a part of a divided root's bytes, with a head and copies of its own
  *    record        what has a head and work in flight: an undivided object's own, or a piece's (span.h)
  *    in file       of a record: a file has the contents, at the place that its backing names (backing.h)
+ *    promised      of a record: a write has begun that makes a file its place, if nobody changes the contents
  *
  * The size of the struct matters: frameworks have a million objects, most of them untouched.
  */
@@ -71,7 +72,7 @@ struct sm_record {
     /* Of a root: its views that have bytes. Of a piece: the borders of views where it begins. Calls that count on a
      * piece count in both. */
     unsigned holders;
-    /* synced_mem_head_kind: bit 1 << side is set where copy[side] holds the contents. With SM_IN_FILE.
+    /* synced_mem_head_kind: bit 1 << side is set where copy[side] holds the contents. With SM_IN_FILE and SM_PROMISED.
      * SM_HEAD_OF_PIECES: of a view or a divided root that has no pointers published. */
     atomic_uchar head;
     unsigned char kind; /* enum sm_kind; constant */
@@ -170,6 +171,9 @@ enum { SM_MENTIONED = 0x80 };
 /* A bit of a record's head, beside those of the sides: the contents are in a file. Pointers to write are published only
  * without it, so that no write goes unnoticed. */
 enum { SM_IN_FILE = 1 << SM_SIDES };
+/* Another one, with the same effect: a write of the contents has begun that puts them into a file. Its backing is a
+ * promise (backing.h). */
+enum { SM_PROMISED = 2 << SM_SIDES };
 
 enum { SM_DEFAULT_ALIGNMENT = 64 };
 
@@ -249,9 +253,17 @@ static inline const char *sm_object_name(const struct synced_mem *mem)
 }
 
 /* The next functions read atomics that another thread may change. The values are stable only with the lock held. */
-static inline unsigned sm_whole_head(const struct sm_record *record)
+
+/* Returns all bits of the head. */
+static inline unsigned sm_raw_head(const struct sm_record *record)
 {
     return atomic_load_explicit(&record->head, memory_order_relaxed);
+}
+
+/* Returns the bits that say where the contents are. */
+static inline unsigned sm_whole_head(const struct sm_record *record)
+{
+    return sm_raw_head(record) & ~(unsigned)SM_PROMISED;
 }
 
 /* Returns the bits of the sides. */
@@ -263,6 +275,12 @@ static inline unsigned sm_head(const struct sm_record *record)
 static inline bool sm_is_in_file(const struct sm_record *record)
 {
     return (sm_whole_head(record) & SM_IN_FILE) != 0;
+}
+
+/* Returns whether a file has the contents, or is about to. */
+static inline bool sm_has_backing(const struct sm_record *record)
+{
+    return (sm_raw_head(record) & (SM_IN_FILE | SM_PROMISED)) != 0;
 }
 
 /* Returns whether neither side has the contents, but a file does. */

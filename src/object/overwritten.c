@@ -30,11 +30,12 @@ static bool has_records_in(struct synced_mem *root, const struct sm_backing *bac
     const size_t end = (size_t)(to - backing->origin);
     struct sm_record *each =
         sm_is_divided(root) ? &sm_find_piece(root, (size_t)(from - backing->origin))->record : sm_own_record(root);
-    while (each && !(sm_is_in_file(each) && sm_backing_of(each) == backing))
+    while (each && !sm_is_backed_by(each, backing))
         each = sm_next_before(each, end);
-    if (each)
-        check->in_use =
-            (struct sm_extent){.begin = sm_offset_in_file(each), .end = sm_offset_in_file(each) + sm_size_of(each)};
+    if (each) {
+        const uint64_t begin = backing->origin + sm_begin_of(each);
+        check->in_use = (struct sm_extent){.begin = begin, .end = begin + sm_size_of(each)};
+    }
     return each != NULL;
 }
 
@@ -42,6 +43,8 @@ static bool is_free(struct sm_extent *extent, void *user)
 {
     const struct sm_backing *const backing = (const struct sm_backing *)(const void *)extent;
     struct check *const check = user;
+    if (backing->stored && sm_stored_state(backing->stored) == SM_NOT_STORED)
+        return true;
     struct synced_mem *const *const own =
         bsearch(&backing->root, check->roots, check->count, sizeof *check->roots, compare_roots);
     if (!own)

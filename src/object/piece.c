@@ -163,7 +163,7 @@ synced_mem_status sm_divide(struct synced_mem *root)
         give_division(division);
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     }
-    set_record_head(&division->first.record, sm_whole_head(sm_own_record(root)));
+    set_record_head(&division->first.record, sm_raw_head(sm_own_record(root)));
     division->first.backing = root->at.backing;
     root->at = (struct sm_position){.first = &division->first};
     sm_publish_nothing(root);
@@ -187,7 +187,7 @@ void sm_undivide(struct synced_mem *root)
         }
         sm_part_give(part);
     }
-    set_record_head(own, sm_whole_head(&piece->record));
+    set_record_head(own, sm_raw_head(&piece->record));
     struct sm_backing *const backing = piece->backing;
     give_division(sm_division_of(root));
     root->at = (struct sm_position){.backing = backing};
@@ -227,7 +227,7 @@ static synced_mem_status cut_piece(struct sm_piece *piece, size_t at)
     if (!right)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     init_piece(right, piece->root, piece->offset + at, sm_size_of(&piece->record) - at);
-    set_record_head(&right->record, sm_whole_head(&piece->record));
+    set_record_head(&right->record, sm_raw_head(&piece->record));
     right->record.at_rest = piece->record.at_rest;
     right->record.marks = (unsigned char)sm_concerned_sides(right);
     synced_mem_status status = cut_parts(right, piece, at);
@@ -280,7 +280,7 @@ static bool are_all_alike(const struct sm_piece *left, const struct sm_piece *ri
 /* Polls only what has to be polled. */
 static bool can_join(const struct sm_piece *left, const struct sm_piece *right)
 {
-    return right->record.holders == 0 && sm_whole_head(&left->record) == sm_whole_head(&right->record) &&
+    return right->record.holders == 0 && sm_raw_head(&left->record) == sm_raw_head(&right->record) &&
            left->backing == right->backing &&
            (are_all_alike(left, right, sm_inflight_prune) || are_all_alike(left, right, sm_part_poll));
 }
@@ -482,7 +482,7 @@ void sm_drop_parts(const struct synced_mem *root, enum sm_side side)
 void sm_drop_pieces(struct synced_mem *root)
 {
     struct sm_division *const division = sm_division_of(root);
-    const unsigned head = sm_whole_head(&division->first.record);
+    const unsigned head = sm_raw_head(&division->first.record);
     assert(root->record.holders == 0 && !division->first.backing);
     sm_piece_tree_end(division);
     for (struct sm_piece *each = &division->first, *next; each; each = next) {

@@ -33,7 +33,7 @@ struct published {
 static inline __attribute__((always_inline)) void choose_published(const struct sm_record *record, bool writing,
                                                                    struct published *chosen)
 {
-    const unsigned head = sm_whole_head(record);
+    const unsigned head = sm_raw_head(record);
     const struct sm_copy *const host = sm_copy_of(record, SM_CPU);
     const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
     if ((head & sm_bit(SM_CPU)) &&
@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) struct published choose_all_publish
 {
     struct published chosen = {.on = {&no_stream, &no_stream}};
     choose_published(record, false, &chosen);
-    if (sm_whole_head(record) < SYNCED_MEM_SYNCED && !sm_guard_on())
+    if (sm_raw_head(record) < SYNCED_MEM_SYNCED && !sm_guard_on())
         choose_published(record, true, &chosen);
     return chosen;
 }
@@ -134,7 +134,7 @@ void sm_publish(struct sm_record *record)
 void sm_publish_host_only(struct synced_mem *mem)
 {
     const struct sm_record *const own = sm_own_record(mem);
-    void *const data = sm_whole_head(own) == sm_bit(SM_CPU) ? sm_copy_data(sm_copy_of(own, SM_CPU)) : NULL;
+    void *const data = sm_raw_head(own) == sm_bit(SM_CPU) ? sm_copy_data(sm_copy_of(own, SM_CPU)) : NULL;
     for (int writing = 0; writing < 2; writing++)
         atomic_store_explicit(&mem->ready[SM_CPU][writing], data, memory_order_release);
 }
@@ -173,7 +173,7 @@ void sm_withdraw_all(struct sm_piece *piece)
 
 static bool is_published_well(const struct synced_mem *mem, const struct sm_record *record, bool writing)
 {
-    const unsigned head = sm_whole_head(record);
+    const unsigned head = sm_raw_head(record);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         const void *const ready = atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed);
         if (ready && (!(head & sm_bit(side)) || ready != sm_copy_data(sm_copy_of(record, side))))

@@ -293,7 +293,7 @@ static synced_mem_status move_all_records(struct call *call)
     if (status != SYNCED_MEM_OK)
         return status;
     sm_batch_begin(batch, call->stream);
-    call->reads = (struct sm_file_reads){.room = call->mentions.count};
+    call->reads = (struct sm_file_reads){.room = call->mentions.count, .by_kernel = true};
     batch->reads = call->mentions.count > 1 ? sm_inflight_reserve_many(call->mentions.count) : NULL;
     for (struct sm_mention *each = call->mentions.list;
          each < end && status == SYNCED_MEM_OK && call->round.waits.count == 0; each++) {

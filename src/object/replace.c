@@ -55,6 +55,15 @@ static synced_mem_status find_next_arrival(struct sm_transaction *transaction, e
     return SYNCED_MEM_OK;
 }
 
+/* A write that is about to put contents into a file, which the sides alone have, is waited for: then they stay there. */
+static synced_mem_status find_promise_of_sides(const struct synced_mem *mem, unsigned sides, struct sm_waits *waits)
+{
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        if (sm_head(each) && !(sm_whole_head(each) & ~sides))
+            SM_TRY(sm_waits_add_for(waits, sm_promise_fence(each), SM_MAY_FAIL));
+    return SYNCED_MEM_OK;
+}
+
 /* *arriving: the wait is for contents that arrive on the other side. */
 static synced_mem_status find_wait_of_release(struct sm_transaction *transaction, enum sm_side side, bool *arriving)
 {
@@ -63,6 +72,7 @@ static synced_mem_status find_wait_of_release(struct sm_transaction *transaction
         return SYNCED_MEM_OK;
     if (!sm_shared_copy(sm_own_record(mem)))
         SM_TRY(sm_check_not_exported(mem, side));
+    SM_TRY(find_promise_of_sides(mem, sm_bit(side), &transaction->waits));
     *arriving = true;
     SM_TRY(find_next_arrival(transaction, side));
     *arriving = false;
@@ -131,10 +141,20 @@ static __attribute__((noinline)) synced_mem_status gather_all_parts(const struct
     return SYNCED_MEM_OK;
 }
 
+static synced_mem_status wait_for_promises(struct sm_transaction *transaction)
+{
+    synced_mem_status status;
+    do
+        status = find_promise_of_sides(transaction->mem, SYNCED_MEM_SYNCED, &transaction->waits);
+    while (sm_wait_again(transaction, &status));
+    return status;
+}
+
 static synced_mem_status release_copies(struct sm_transaction *transaction)
 {
     static const bool both[SM_SIDES] = {true, true};
     struct synced_mem *const mem = transaction->mem;
+    SM_TRY(wait_for_promises(transaction));
     SM_TRY(make_replaceable(transaction, both));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         SM_TRY(sm_check_not_exported(mem, side));

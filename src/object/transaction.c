@@ -73,14 +73,14 @@ void sm_set_head(struct sm_record *record, unsigned head)
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             if (sm_is_arriving(record, side) && !(head & sm_bits_of(record, side)))
                 sm_copy_of(record, side)->arriving = false;
-    atomic_store_explicit(&record->head, (unsigned char)(head | (sm_whole_head(record) & SM_IN_FILE)),
+    atomic_store_explicit(&record->head, (unsigned char)(head | (sm_raw_head(record) & (SM_IN_FILE | SM_PROMISED))),
                           memory_order_relaxed);
 }
 
 unsigned sm_read_head(const struct synced_mem *mem)
 {
     struct synced_mem *const locked = (struct synced_mem *)(uintptr_t)mem;
-    unsigned head = sm_whole_head(&mem->record);
+    unsigned head = sm_raw_head(&mem->record);
     if (head != SM_HEAD_OF_PIECES)
         return head & SYNCED_MEM_SYNCED;
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
@@ -255,9 +255,11 @@ void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost)
 
 static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         if (sm_is_arriving(each, SM_CPU) || sm_is_arriving(each, SM_GPU))
             sm_drop_arriving_if_lost(each, lost);
+        sm_settle(each);
+    }
 }
 
 /* A step that has called an allocator has released the lock itself, and has nothing to wait for. */

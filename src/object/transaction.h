@@ -132,10 +132,10 @@ void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy);
  * are divided, cut or joined (piece.c). A copy that loses the contents has none arriving either. */
 void sm_set_head(struct sm_record *record, unsigned head);
 
-/* Gives up the file's contents of a record that is in one, for a call that writes other contents (backing.c). */
+/* Gives up the file's contents of a record that is in one, or about to be, for a call that writes other contents (backing.c). */
 static inline void sm_leave_file(struct sm_record *record)
 {
-    if (sm_is_in_file(record))
+    if (sm_has_backing(record))
         sm_give_up_backing(record);
 }
 
@@ -160,11 +160,12 @@ static inline bool sm_is_arriving(const struct sm_record *record, enum sm_side s
 /* For sm_drop_lost(). *lost: gets the fence, held, if it is NULL; or NULL. */
 void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost);
 
-/* Takes contents that were lost on arrival out of the record's head. */
+/* Takes contents that were lost on arrival out of the record's head, and settles its promise. */
 static inline void sm_drop_lost(struct sm_record *record)
 {
     if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
         sm_drop_arriving_if_lost(record, NULL);
+    sm_settle(record);
 }
 
 /* Returns whether the record's host copy alone is valid and its contents are lost on arrival. An access that needs them

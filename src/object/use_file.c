@@ -7,7 +7,7 @@
 #include "object/span.h"
 #include "object/transaction.h"
 
-static synced_mem_status check_memory(const struct synced_mem *mem)
+synced_mem_status sm_check_may_be_in_file(const struct synced_mem *mem)
 {
     const struct synced_mem *const root = sm_root(mem);
     if (sm_sharing_of(mem))
@@ -28,7 +28,7 @@ static synced_mem_status use_file(struct synced_mem *mem, struct synced_mem_file
 {
     const size_t size = sm_size(mem);
     struct sm_backing *backing = NULL;
-    SM_TRY(check_memory(mem));
+    SM_TRY(sm_check_may_be_in_file(mem));
     SM_TRY(sm_check_not_held(mem));
     SM_TRY(sm_file_check_range(file, offset, size));
     if (size > 0)
@@ -53,8 +53,10 @@ bool sm_is_object_in_file(struct synced_mem *mem)
 {
     bool in_file = true;
     sm_lock_object(mem);
-    for (const struct sm_record *each = sm_first_record(mem); each && in_file; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each && in_file; each = sm_next_record(mem, each)) {
+        sm_settle(each);
         in_file = sm_is_in_file(each);
+    }
     sm_unlock_root(sm_root(mem));
     return in_file;
 }

@@ -8,6 +8,9 @@
  * ERR_INVALID_STATE: the object has a kind of memory that can't have it. ERR_FILE: the file is too short. */
 synced_mem_status sm_use_file(struct synced_mem *mem, struct synced_mem_file *file, uint64_t offset);
 
+/* Checks the object's kind and memory. ERR_INVALID_STATE: it can't be in a file. */
+synced_mem_status sm_check_may_be_in_file(const struct synced_mem *mem);
+
 /* Returns whether files have all contents. Takes the lock. */
 bool sm_is_object_in_file(struct synced_mem *mem);
 

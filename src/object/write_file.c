@@ -10,6 +10,7 @@
 #include "object/several.h"
 #include "object/gate.h"
 #include "object/span.h"
+#include "object/use_file.h"
 #include "object/user_allocator.h"
 
 #include <stdlib.h>
@@ -20,8 +21,10 @@ struct target {
     struct sm_file_source source;
     struct sm_stream *stream; /* of a source on a device: comes after the work that brings the contents */
     uint64_t offset;
-    bool is_loaded;         /* from a file, by this call */
-    struct sm_state before; /* then: the state before */
+    size_t of;                  /* the object's index in the call */
+    struct sm_backing *promise; /* of a call that stores, until the record has it */
+    bool is_loaded;             /* from a file, by this call */
+    struct sm_state before;     /* then: the state before */
 };
 
 struct call {
@@ -80,7 +83,7 @@ static synced_mem_status check_ranges(const struct sm_write_call *of, struct syn
 
 /* ---- One round, with all objects locked ---- */
 
-static synced_mem_status add_target(struct call *call, struct sm_record *record, uint64_t offset)
+static synced_mem_status add_target(struct call *call, struct sm_record *record, size_t of, uint64_t offset)
 {
     if (call->count == call->room) {
         const size_t room = 2 * call->room + call->of->count;
@@ -90,7 +93,7 @@ static synced_mem_status add_target(struct call *call, struct sm_record *record,
         call->targets = targets;
         call->room = room;
     }
-    call->targets[call->count++] = (struct target){.record = record, .offset = offset};
+    call->targets[call->count++] = (struct target){.record = record, .of = of, .offset = offset};
     return SYNCED_MEM_OK;
 }
 
@@ -104,6 +107,26 @@ static synced_mem_status check_contents(const struct sm_record *record)
     return SYNCED_MEM_OK;
 }
 
+/* Lists the records of an object. A store leaves out those that are in their place already, so each is checked alone
+ * against the objects in the file. */
+static synced_mem_status list_records(struct call *call, size_t of)
+{
+    const struct sm_roots *const roots = &call->round.roots;
+    struct synced_mem *const mem = call->of->mems[of];
+    struct synced_mem_file *const file = call->of->file;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        const uint64_t offset = call->of->offsets[of] + (sm_begin_of(each) - sm_object_begin(mem));
+        sm_drop_lost(each);
+        if (call->of->stores && sm_is_placed_at(each, file, offset))
+            continue;
+        if (call->of->stores)
+            SM_TRY(sm_check_overwritten(file, offset, sm_size_of(each), roots->list, roots->count));
+        SM_TRY(check_contents(each));
+        SM_TRY(add_target(call, each, of, offset));
+    }
+    return SYNCED_MEM_OK;
+}
+
 static synced_mem_status list_targets(struct call *call)
 {
     const struct sm_roots *const roots = &call->round.roots;
@@ -112,15 +135,14 @@ static synced_mem_status list_targets(struct call *call)
         struct synced_mem *const mem = call->of->mems[i];
         const uint64_t offset = call->of->offsets[i];
         call->round.failed = mem;
+        if (call->of->stores)
+            SM_TRY(sm_check_may_be_in_file(mem));
         if (sm_size(mem) == 0)
             continue;
         SM_TRY(sm_file_check_range(call->of->file, offset, sm_size(mem)));
-        SM_TRY(sm_check_overwritten(call->of->file, offset, sm_size(mem), roots->list, roots->count));
-        for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-            sm_drop_lost(each);
-            SM_TRY(check_contents(each));
-            SM_TRY(add_target(call, each, offset + (sm_begin_of(each) - sm_object_begin(mem))));
-        }
+        if (!call->of->stores)
+            SM_TRY(sm_check_overwritten(call->of->file, offset, sm_size(mem), roots->list, roots->count));
+        SM_TRY(list_records(call, i));
     }
     return SYNCED_MEM_OK;
 }
@@ -248,23 +270,83 @@ static void drop_sources(struct call *call)
     }
 }
 
-/* The last step that can fail makes the job. */
-static synced_mem_status write_targets(struct call *call)
+/* ---- Stores ---- */
+
+/* Makes a promise for each target. The targets of an object follow one another, and get one backing. */
+static synced_mem_status make_promises(struct call *call, struct sm_stored *stored)
 {
-    struct sm_file_writes writes = {.room = call->count, .file = call->of->file};
+    struct sm_backing *backing = NULL;
+    for (size_t i = 0; i < call->count; i++) {
+        struct target *const target = &call->targets[i];
+        const struct synced_mem *const mem = call->of->mems[target->of];
+        if (i == 0 || call->targets[i - 1].of != target->of) {
+            SM_TRY(sm_backing_make(call->of->file, call->of->offsets[target->of], sm_root(mem), sm_object_begin(mem),
+                                   sm_size(mem), &backing));
+            sm_backing_await(backing, stored);
+        }
+        const synced_mem_status status = sm_promise_make(backing, &target->promise);
+        if (status != SYNCED_MEM_OK && backing->records == 0)
+            sm_backing_drop(sm_backing_share(backing));
+        SM_TRY(status);
+    }
+    return SYNCED_MEM_OK;
+}
+
+static void end_promises(struct call *call)
+{
+    for (size_t i = 0; i < call->count; i++)
+        sm_promise_end(call->targets[i].promise);
+}
+
+/* Puts objects of 0 bytes into the file. */
+static void store_empty(const struct call *call)
+{
+    for (size_t i = 0; i < call->of->count && call->of->stores; i++)
+        if (sm_size(call->of->mems[i]) == 0)
+            sm_set_backing(sm_first_record(call->of->mems[i]), NULL);
+}
+
+/* ---- The job ---- */
+
+/* The last step that can fail makes the job. */
+static synced_mem_status make_job(struct call *call, struct sm_file_writes *writes)
+{
     SM_TRY(load_targets(call));
     for (size_t i = 0; i < call->count; i++)
         SM_TRY(find_host_source(&call->targets[i]));
     call->round.failed = NULL;
-    SM_TRY(sm_file_writes_make(&writes));
+    if (writes->stored)
+        SM_TRY(make_promises(call, writes->stored));
+    return sm_file_writes_make(writes);
+}
+
+static synced_mem_status write_targets(struct call *call, struct sm_stored *stored)
+{
+    struct sm_file_writes writes = {.room = call->count, .file = call->of->file, .stored = stored};
+    SM_TRY(make_job(call, &writes));
     for (size_t i = 0; i < call->count; i++) {
-        const struct target *const target = &call->targets[i];
+        struct target *const target = &call->targets[i];
         sm_note_record(target->record);
         sm_file_writes_add(&writes, &target->source, target->offset);
         sm_close_write(target->record);
+        if (target->promise)
+            sm_set_promise(target->record, target->promise);
+        target->promise = NULL;
     }
     sm_file_writes_begin(&writes);
     return SYNCED_MEM_OK;
+}
+
+/* A store shares with the job how that ends. */
+static synced_mem_status write_or_store_targets(struct call *call)
+{
+    struct sm_stored *const stored = call->of->stores ? sm_stored_make() : NULL;
+    if (call->of->stores && !stored)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu writes", call->count);
+    const synced_mem_status status = write_targets(call, stored);
+    end_promises(call);
+    sm_stored_drop(stored);
+    return status;
 }
 
 /* Nothing changes before all checks have passed and all waits are over. */
@@ -272,17 +354,17 @@ static synced_mem_status run_locked_round(struct call *call)
 {
     SM_TRY(list_targets(call));
     SM_TRY(plan_targets(call));
-    if (call->count == 0)
-        return SYNCED_MEM_OK;
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < call->count && status == SYNCED_MEM_OK; i++)
         status = find_device_source(call, &call->targets[i]);
     if (status == SYNCED_MEM_OK)
         status = record_device_sources(call);
-    if (status == SYNCED_MEM_OK)
-        status = write_targets(call);
+    if (status == SYNCED_MEM_OK && call->count > 0)
+        status = write_or_store_targets(call);
     drop_sources(call);
-    if (status != SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK)
+        store_empty(call);
+    else
         take_back_loads(call);
     return status;
 }

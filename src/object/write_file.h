@@ -12,6 +12,7 @@ struct sm_write_call {
     size_t count;
     struct synced_mem_file *file;
     synced_mem_stream handle; /* in whose order contents are read from a device; SYNCED_MEM_NO_STREAM: after all work */
+    bool stores; /* puts the objects into the file, once all is written; leaves out what is in its place already */
 };
 
 /* Begins the writes, with one job for all. Reads contents that are in files alone to the host. *failed: the object that

@@ -42,6 +42,16 @@ void contents_are_written_and_read()
     mem.async_write_file(its, SIZE);
     its.wait();
     CHECK(!mem.in_file());
+    mem.async_store_in_file(its, 0);
+    its.wait();
+    CHECK(mem.in_file());
+    mem.release_data();
+    CHECK(mem.cpu_data<char>()[SIZE - 1] == 7);
+    mem.overwrite_cpu_data();
+    CHECK(!mem.in_file());
+    memory zeros(SIZE);
+    zeros.cpu_data();
+    zeros.async_write_file(its, 0);
     memory other(SIZE);
     other.use_file(its, SIZE);
     CHECK(other.in_file() && other.head() == SYNCED_MEM_UNINITIALIZED);
@@ -100,6 +110,7 @@ void files_are_refused()
     memory mem(SIZE);
     refuses([&] { mem.use_file(file(), 0); });
     refuses([&] { mem.async_write_file(file(), 0); });
+    refuses([&] { mem.async_store_in_file(file(), 0); });
     refuses([] { file().wait(); });
     refuses([] { (void)file().retain(); });
     const file its = open_file();

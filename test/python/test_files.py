@@ -152,6 +152,29 @@ class Writing(Files):
             expected[10 * place:10 * place + 3] = bytes([place] * 3)
         self.assertEqual(self.read(), bytes(expected[:199]) + b"\4\4\4")
 
+    def test_a_place(self):
+        mem, other, file = Memory(4, "uint8"), Memory(4, "uint8"), self.open("r+b")
+        for each in (mem, other):
+            memoryview(each.cpu("overwrite"))[:] = b"abcd"
+        mem.write_file(file, 10, place=True)
+        file.wait()
+        self.assertEqual((mem.head, mem.in_file), ("AT_CPU", True))
+        mem.release_data()
+        self.assertEqual((mem.head, mem.in_file), ("UNINITIALIZED", True))
+        self.assertEqual(self.contents(mem), b"abcd")
+        memoryview(mem.cpu("mutable"))[:] = b"efgh"
+        self.assertFalse(mem.in_file)
+        synced_mem.write_file([mem, other], file, [20, 30], place=True)
+        file.wait()
+        self.assertEqual((mem.in_file, other.in_file), (True, True))
+        self.assertEqual(self.read()[10:40], b"abcd" + BYTES[14:20] + b"efgh" + BYTES[24:30] + b"abcd" + BYTES[34:40])
+        self.assertRaises(synced_mem.InvalidStateError, mem.write_file, file, 31, place=True)
+        mem.write_file(file, 50, place=False)
+        file.wait()
+        if can_share:
+            shared = Memory(4, "uint8", shareable=True)
+            self.assertRaises(synced_mem.InvalidStateError, shared.write_file, file, place=True)
+
     def test_threads(self):
         file = self.open("r+b")
 

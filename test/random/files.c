@@ -9,8 +9,11 @@
 enum { FILE_BYTES = MAX_SIZE + 40000 };
 
 static struct {
-    FILE *in, *out;
-    synced_mem_file *read, *written;
+    FILE *in, *out, *of_stores;
+    synced_mem_file *read, *written, *stored;
+    /* Where the bytes of each root go in the file of stores, as long as it is that object. */
+    const synced_mem *owners[OBJECTS];
+    size_t places[OBJECTS], next_place;
     unsigned char bytes[FILE_BYTES]; /* of the file that is read */
     /* The bytes that the other file is to have. */
     unsigned char expected[MAX_SIZE];
@@ -34,6 +37,7 @@ void files_begin(void)
         files.bytes[i] = (unsigned char)(i * 13 + i / 241 + 7);
     files.in = open_file(&files.read, FILE_BYTES);
     files.out = open_file(&files.written, 0);
+    files.of_stores = open_file(&files.stored, 0);
 }
 
 void files_wait(void)
@@ -58,8 +62,10 @@ void files_end(void)
     files_check();
     (void)answered("file_release", synced_mem_file_release(files.read), OK_ONLY);
     (void)answered("file_release", synced_mem_file_release(files.written), OK_ONLY);
+    (void)answered("file_release", synced_mem_file_release(files.stored), OK_ONLY);
     (void)fclose(files.in);
     (void)fclose(files.out);
+    (void)fclose(files.of_stores);
 }
 
 /* ---- Contents in a file ---- */
@@ -150,10 +156,58 @@ static bool write_file(const struct op *op, struct object *object)
     return true;
 }
 
+/* ---- Stores ---- */
+
+static size_t find_place(const struct object *object)
+{
+    const size_t owner = (size_t)(object->owner - world.objects);
+    if (files.owners[owner] != object->owner->mem) {
+        files.owners[owner] = object->owner->mem;
+        files.places[owner] = files.next_place;
+        files.next_place += MAX_SIZE;
+    }
+    return files.places[owner] + object->offset;
+}
+
+static size_t bytes_to_store_from_device(const struct object *object)
+{
+    size_t bytes = 0;
+    for
+        EACH_PART(part, object)
+        {
+            bytes += part->head == SYNCED_MEM_AT_GPU && !(part->in_file && part->stored) ? part_size(part) : 0;
+        }
+    return bytes;
+}
+
+/* Each object has a place of its own, so none is refused because of another one. */
+static bool store_in_file(const struct op *op, struct object *object)
+{
+    const size_t place = find_place(object), moved = bytes_to_store_from_device(object);
+    const struct object *const root = object->root ? object->root : object;
+    const bool can_be_in_file = root->placement == SYNCED_MEM_PLACEMENT_SEPARATE && !has_user_memory(object->owner);
+    const unsigned allowed = can_be_in_file ? write_allowed(object, NO_STREAM) : 1u << SYNCED_MEM_ERR_INVALID_STATE;
+    code_line("(void)synced_mem_async_store_in_file(mem[%d], stored, %zu, SYNCED_MEM_NO_STREAM);", op->object, place);
+    call_begins(NULL, op->code, NO_STREAM);
+    const bool ok =
+        answered("async_store_in_file",
+                 synced_mem_async_store_in_file(object->mem, files.stored, place, SYNCED_MEM_NO_STREAM), allowed);
+    call_moved(ref_most_transfers(object), 0, ok ? moved : 0);
+    (void)answered("file_wait", synced_mem_file_wait(files.stored), OK_ONLY);
+    if (ok)
+        ref_stored(object);
+    else
+        call_failed(object, device_for(object));
+    check_facts(object);
+    return true;
+}
+
 bool play_file(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
     if ((op->code != OP_USE_FILE && op->code != OP_WRITE_FILE) || !object->mem)
         return false;
-    return op->code == OP_USE_FILE ? use_file(op, object) : write_file(op, object);
+    if (op->code == OP_USE_FILE)
+        return use_file(op, object);
+    return op->b & 16 ? store_in_file(op, object) : write_file(op, object);
 }

@@ -318,16 +318,34 @@ void ref_loaded(struct object *owner, struct part *part, enum side side, int str
 }
 
 /* The host copy is read if it is valid: pointers that write it end. */
+static void written_to_file(struct object *owner, struct part *part)
+{
+    ref_loaded(owner, part, CPU, LIBRARY);
+    part->leaving[part->head & SYNCED_MEM_AT_CPU ? CPU : GPU] |= in_set(LIBRARY);
+    part->host_reads &= !part->host_writes;
+    part->host_writes = false;
+    part->writer = NOBODY;
+}
+
 void ref_written_to_file(struct object *object)
 {
     for
         EACH_PART(part, object)
         {
-            ref_loaded(object->owner, part, CPU, LIBRARY);
-            part->leaving[part->head & SYNCED_MEM_AT_CPU ? CPU : GPU] |= in_set(LIBRARY);
-            part->host_reads &= !part->host_writes;
-            part->host_writes = false;
-            part->writer = NOBODY;
+            written_to_file(object->owner, part);
+        }
+}
+
+void ref_stored(struct object *object)
+{
+    for
+        EACH_PART(part, object)
+        {
+            if (part->in_file && part->stored)
+                continue;
+            if (object->size > 0)
+                written_to_file(object->owner, part);
+            part->in_file = part->stored = true;
         }
 }
 

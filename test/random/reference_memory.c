@@ -255,6 +255,7 @@ void ref_uses_file(struct object *object, const unsigned char *bytes)
         EACH_PART(part, object)
         {
             part->in_file = part->defined = true;
+            part->stored = false;
         }
 }
 

@@ -49,6 +49,7 @@ struct part {
     size_t begin, end; /* in the root */
     unsigned head;
     bool in_file;
+    bool stored;  /* of contents in a file: at the place of stores */
     bool defined; /* the contents are known: false after an overwrite, until all of them are written */
 
     /* The pointers that are valid: for the host, to read or also to write; for streams. */
@@ -210,6 +211,8 @@ void ref_memory_released(struct object *object);
 void ref_uses_file(struct object *object, const unsigned char *bytes);
 /* The contents are being written to a file. */
 void ref_written_to_file(struct object *object);
+/* The contents were written to the file that they are in now, but for those that were there already. */
+void ref_stored(struct object *object);
 /* Returns whether a release of the side's memory moves contents. */
 bool ref_is_needed(const struct object *object, enum side side);
 /* Return how many bytes a push, or else a pull, moves; how many a release of the side's memory moves. */

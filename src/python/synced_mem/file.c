@@ -67,41 +67,47 @@ static int parse_offset(PyObject *object, uint64_t *offset)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* Stores the arguments of a call with a file and an offset; the stream is NULL if the call has none. */
-static int parse_place(PyObject *arguments, PyObject *names, struct file **file, uint64_t *offset, PyObject **stream)
+/* The arguments of a call with a file and an offset. */
+struct place {
+    struct file *file;
+    uint64_t offset;
+    PyObject *stream; /* the last two are those of a write */
+    int stores;
+};
+
+static int parse_place(PyObject *arguments, PyObject *names, bool is_write, struct place *place)
 {
-    static char *keywords[] = {"file", "offset", "stream", NULL}, *without_stream[] = {"file", "offset", NULL};
-    PyObject *number = NULL, *none;
-    *offset = 0;
-    const int parsed = stream ? PyArg_ParseTupleAndKeywords(arguments, names, "O!|OO:write_file", keywords, file_type,
-                                                            file, &number, stream)
-                              : PyArg_ParseTupleAndKeywords(arguments, names, "O!|O:use_file", without_stream,
-                                                            file_type, file, &number, &none);
-    return !parsed ? -1 : number ? parse_offset(number, offset) : 0;
+    static char *keywords[] = {"file", "offset", "stream", "place", NULL}, *of_use[] = {"file", "offset", NULL};
+    PyObject *number = NULL;
+    *place = (struct place){.stream = NULL};
+    const int parsed =
+        is_write
+            ? PyArg_ParseTupleAndKeywords(arguments, names, "O!|OO$p:write_file", keywords, file_type, &place->file,
+                                          &number, &place->stream, &place->stores)
+            : PyArg_ParseTupleAndKeywords(arguments, names, "O!|O:use_file", of_use, file_type, &place->file, &number);
+    return !parsed ? -1 : number ? parse_offset(number, &place->offset) : 0;
 }
 
 static PyObject *use_file(struct sm_memory *memory, PyObject *arguments, PyObject *names)
 {
-    struct file *file;
-    uint64_t offset;
+    struct place place;
     synced_mem_status status;
-    if (parse_place(arguments, names, &file, &offset, NULL) < 0)
+    if (parse_place(arguments, names, false, &place) < 0)
         return NULL;
-    SM_CALL(status, synced_mem_use_file(memory->handle, file->handle, offset));
+    SM_CALL(status, synced_mem_use_file(memory->handle, place.file->handle, place.offset));
     return sm_none_if_ok(status);
 }
 
 static PyObject *write_file(struct sm_memory *memory, PyObject *arguments, PyObject *names)
 {
-    struct file *file;
+    struct place place;
     struct sm_stream stream;
-    uint64_t offset;
-    PyObject *object = NULL;
     synced_mem_status status;
-    if (parse_place(arguments, names, &file, &offset, &object) < 0 ||
-        sm_stream_parse(&stream, object, SYNCED_MEM_NO_STREAM) < 0)
+    if (parse_place(arguments, names, true, &place) < 0 ||
+        sm_stream_parse(&stream, place.stream, SYNCED_MEM_NO_STREAM) < 0)
         return NULL;
-    SM_CALL(status, synced_mem_async_write_file(memory->handle, file->handle, offset, stream.handle));
+    SM_CALL(status, (place.stores ? synced_mem_async_store_in_file : synced_mem_async_write_file)(
+                        memory->handle, place.file->handle, place.offset, stream.handle));
     PyObject *const result = sm_none_if_ok(status);
     sm_stream_close(&stream);
     return result;
@@ -129,16 +135,17 @@ static uint64_t *read_offsets(PyObject *sequence, size_t count)
     return NULL;
 }
 
-static PyObject *write_list(const struct sm_list *list, struct file *file, PyObject *numbers, PyObject *object)
+static PyObject *write_list(const struct sm_list *list, const struct place *place, PyObject *numbers)
 {
     struct sm_stream stream;
     synced_mem_status status;
     uint64_t *const offsets = read_offsets(numbers, list->count);
-    if (!offsets || sm_stream_parse(&stream, object, SYNCED_MEM_NO_STREAM) < 0) {
+    if (!offsets || sm_stream_parse(&stream, place->stream, SYNCED_MEM_NO_STREAM) < 0) {
         PyMem_Free(offsets);
         return NULL;
     }
-    SM_CALL(status, synced_mem_async_write_file_n(list->handles, file->handle, offsets, list->count, stream.handle));
+    SM_CALL(status, (place->stores ? synced_mem_async_store_in_file_n : synced_mem_async_write_file_n)(
+                        list->handles, place->file->handle, offsets, list->count, stream.handle));
     PyObject *const result = sm_none_if_ok(status);
     sm_stream_close(&stream);
     PyMem_Free(offsets);
@@ -147,16 +154,16 @@ static PyObject *write_list(const struct sm_list *list, struct file *file, PyObj
 
 static PyObject *write_files(PyObject *module, PyObject *arguments, PyObject *names)
 {
-    static char *keywords[] = {"memories", "file", "offsets", "stream", NULL};
-    PyObject *sequence, *numbers, *stream = NULL, *result = NULL;
-    struct file *file;
+    static char *keywords[] = {"memories", "file", "offsets", "stream", "place", NULL};
+    PyObject *sequence, *numbers, *result = NULL;
+    struct place place = {.stream = NULL};
     struct sm_list list;
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "OO!O|O:write_file", keywords, &sequence, file_type, &file,
-                                     &numbers, &stream))
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "OO!O|O$p:write_file", keywords, &sequence, file_type,
+                                     &place.file, &numbers, &place.stream, &place.stores))
         return NULL;
     if (sm_list_read(&list, sequence) == 0)
-        result = write_list(&list, file, numbers, stream);
+        result = write_list(&list, &place, numbers);
     sm_list_free(&list);
     return result;
 }
@@ -178,13 +185,15 @@ PyDoc_STRVAR(use_doc,
              "needs, straight\nto its side, and so does push() or pull(). The contents are in the file until a call "
              "writes. Raises FileError, also if\nthe file is too short, InvalidStateError for a shareable object, "
              "unified placement or another package's memory, or\nanother Error.");
-PyDoc_STRVAR(write_doc,
-             "write_file(file, offset=0, stream=None)\n--\n\n"
-             "Begins to write the contents to a File, from the offset on, whose wait() says whether that has "
-             "succeeded. stream: as in\ngpu(), whose order counts if the device alone has the contents; None: the "
-             "current stream of stream(), else after all\nwork on them. Raises InvalidStateError without contents, or "
-             "for bytes that a Memory is in, or another Error.");
-PyDoc_STRVAR(write_list_doc, "write_file(memories, file, offsets, stream=None)\n--\n\n"
+PyDoc_STRVAR(
+    write_doc,
+    "write_file(file, offset=0, stream=None, *, place=False)\n--\n\n"
+    "Begins to write the contents to a File, from the offset on, whose wait() says whether that has "
+    "succeeded. stream: as in\ngpu(), whose order counts if the device alone has the contents; None: the "
+    "current stream of stream(), else after all\nwork on them. place: when that has succeeded, the contents are in "
+    "the file, unless a call has written since. Raises\nInvalidStateError without contents, or for bytes that "
+    "a Memory is in, or with a place as use_file() does, or another Error.");
+PyDoc_STRVAR(write_list_doc, "write_file(memories, file, offsets, stream=None, *, place=False)\n--\n\n"
                              "As Memory.write_file(), of a sequence of objects to as many offsets in one call.");
 
 static PyMethodDef file_methods[] = {
