@@ -8,11 +8,14 @@
 #include <stdint.h>
 
 enum { MAX_THREADS = 64 };
+/* Nanoseconds that a thread waits for a task before it rests. */
+enum { WAIT_AWAKE = 10000000 };
 
 struct queue {
     struct sm_events changed;
     struct sm_file_task *first;
     struct sm_file_task **end; /* the link behind the last task */
+    sm_file_rest *rest;
     sm_thread threads[MAX_THREADS];
     unsigned count;
     unsigned watching; /* threads in a task's wait(): all but one may be, and one always may */
@@ -108,44 +111,60 @@ static void watch_task(struct queue *queue, struct sm_file_task *task)
     sm_events_add(&queue->changed);
 }
 
-static void wait_for_change(struct queue *queue)
+/* awake: the thread may have kept something. Returns whether it still may. The queues are locked before and after. */
+static bool wait_for_change(struct queue *queue, bool awake)
 {
     const unsigned seen = sm_events_seen(&queue->changed);
     sm_unlock(&queues.lock);
-    sm_events_wait(&queue->changed, seen);
+    if (awake)
+        sm_events_wait_for(&queue->changed, seen, WAIT_AWAKE);
+    else
+        sm_events_wait(&queue->changed, seen);
+    const bool rests = awake && seen == sm_events_seen(&queue->changed);
+    const bool rested = rests && queue->rest(false);
     sm_lock(&queues.lock);
+    return awake && !rested;
+}
+
+/* Finds a task, and works on it or watches it. Returns whether the thread may have kept something. The queues are locked
+ * before and after. */
+static bool take_turn(struct queue *queue, bool awake)
+{
+    struct sm_file_task *const task = find_next_task(queue);
+    const bool watches = task && !task->ready;
+    if (!task)
+        return wait_for_change(queue, awake);
+    if (watches && !awake)
+        watch_task(queue, task);
+    sm_unlock(&queues.lock);
+    if (watches) {
+        (void)queue->rest(true); /* first, as the watch may last */
+    } else {
+        task->work(task);
+        sm_file_threads_remove((enum sm_file_threads)(queue - queues.of), task);
+    }
+    sm_file_task_drop(task);
+    sm_lock(&queues.lock);
+    return !watches;
 }
 
 static void *run_thread(void *argument)
 {
     struct queue *const queue = argument;
-    const enum sm_file_threads kind = (enum sm_file_threads)(queue - queues.of);
+    bool awake = false;
     sm_lock(&queues.lock);
-    while (!queue->ending || queue->first) {
-        struct sm_file_task *const task = find_next_task(queue);
-        if (!task) {
-            wait_for_change(queue);
-            continue;
-        }
-        if (task->ready) {
-            sm_unlock(&queues.lock);
-            task->work(task);
-            sm_file_threads_remove(kind, task);
-        } else {
-            watch_task(queue, task);
-            sm_unlock(&queues.lock);
-        }
-        sm_file_task_drop(task);
-        sm_lock(&queues.lock);
-    }
+    while (!queue->ending || queue->first)
+        awake = take_turn(queue, awake);
     sm_unlock(&queues.lock);
+    (void)queue->rest(true);
     return NULL;
 }
 
-bool sm_file_threads_start(enum sm_file_threads kind, unsigned wanted)
+bool sm_file_threads_start(enum sm_file_threads kind, unsigned wanted, sm_file_rest *rest)
 {
     struct queue *const queue = &queues.of[kind];
     lock_queues();
+    queue->rest = rest;
     while (queue->count < wanted && queue->count < MAX_THREADS &&
            sm_thread_start(&queue->threads[queue->count], run_thread, queue))
         queue->count++;
