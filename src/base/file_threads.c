@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 enum { MAX_THREADS = 64 };
+/* Nanoseconds that a thread waits for a task before it rests. */
+enum { WAIT_AWAKE = 10000000 };
 
 struct list {
     struct sm_file_task *first;
@@ -18,6 +20,7 @@ struct queue {
     struct sm_events changed;
     struct list ready;   /* tasks to work on */
     struct list waiting; /* tasks whose wait() no thread has called */
+    sm_file_rest *rest;
     sm_thread threads[MAX_THREADS];
     unsigned count;
     unsigned watching; /* threads in a task's wait(): all but one may be, and one always may */
@@ -109,12 +112,17 @@ static bool take_out(struct queue *queue, struct sm_file_task *task)
     return true;
 }
 
+static bool may_watch(const struct queue *queue)
+{
+    return queue->watching == 0 || queue->watching + 1 < queue->count;
+}
+
 /* Returns the task that has been ready the longest, held. If none is, takes out the oldest task that waits. So no task is
  * held back by what another one waits for. NULL: none. */
 static struct sm_file_task *find_next_task(struct queue *queue)
 {
-    const bool may_watch = queue->watching == 0 || queue->watching + 1 < queue->count;
-    struct sm_file_task *const task = queue->ready.first ? queue->ready.first : may_watch ? queue->waiting.first : NULL;
+    struct sm_file_task *const waits = may_watch(queue) ? queue->waiting.first : NULL;
+    struct sm_file_task *const task = queue->ready.first ? queue->ready.first : waits;
     if (!task)
         return NULL;
     if (task->ready)
@@ -138,41 +146,62 @@ static void watch_task(struct queue *queue, struct sm_file_task *task)
     append(queue, task);
 }
 
-static void wait_for_change(struct queue *queue)
+/* awake: the thread may have kept something. Returns whether it still may. The queues are locked before and after. */
+static bool wait_for_change(struct queue *queue, bool awake)
 {
     const unsigned seen = sm_events_seen(&queue->changed);
     sm_unlock(&queues.lock);
-    sm_events_wait(&queue->changed, seen);
+    if (awake)
+        sm_events_wait_for(&queue->changed, seen, WAIT_AWAKE);
+    else
+        sm_events_wait(&queue->changed, seen);
+    const bool rests = awake && seen == sm_events_seen(&queue->changed);
+    const bool rested = rests && queue->rest(false);
     sm_lock(&queues.lock);
+    return awake && !rested;
+}
+
+/* Works on a task, or watches one after the thread has rested, as the watch may last. Returns whether the thread may
+ * have kept something. The queues are locked before and after. */
+static bool take_turn(struct queue *queue, bool awake)
+{
+    if (awake && !queue->ready.first && queue->waiting.first && may_watch(queue)) {
+        sm_unlock(&queues.lock);
+        (void)queue->rest(true);
+        sm_lock(&queues.lock);
+    }
+    struct sm_file_task *const task = find_next_task(queue);
+    if (!task)
+        return wait_for_change(queue, awake);
+    if (!task->ready) {
+        watch_task(queue, task);
+        return false;
+    }
+    sm_unlock(&queues.lock);
+    task->work(task);
+    sm_file_threads_remove((enum sm_file_threads)(queue - queues.of), task);
+    sm_file_task_drop(task);
+    sm_lock(&queues.lock);
+    return true;
 }
 
 static void *run_thread(void *argument)
 {
     struct queue *const queue = argument;
-    const enum sm_file_threads kind = (enum sm_file_threads)(queue - queues.of);
+    bool awake = false;
     sm_lock(&queues.lock);
-    while (!queue->ending || queue->ready.first || queue->waiting.first) {
-        struct sm_file_task *const task = find_next_task(queue);
-        if (!task) {
-            wait_for_change(queue);
-        } else if (!task->ready) {
-            watch_task(queue, task);
-        } else {
-            sm_unlock(&queues.lock);
-            task->work(task);
-            sm_file_threads_remove(kind, task);
-            sm_file_task_drop(task);
-            sm_lock(&queues.lock);
-        }
-    }
+    while (!queue->ending || queue->ready.first || queue->waiting.first)
+        awake = take_turn(queue, awake);
     sm_unlock(&queues.lock);
+    (void)queue->rest(true);
     return NULL;
 }
 
-bool sm_file_threads_start(enum sm_file_threads kind, unsigned wanted)
+bool sm_file_threads_start(enum sm_file_threads kind, unsigned wanted, sm_file_rest *rest)
 {
     struct queue *const queue = &queues.of[kind];
     lock_queues();
+    queue->rest = rest;
     while (queue->count < wanted && queue->count < MAX_THREADS &&
            sm_thread_start(&queue->threads[queue->count], run_thread, queue))
         queue->count++;

@@ -27,9 +27,13 @@ void sm_file_task_hold(struct sm_file_task *task);
 /* Removes a holder. The last one calls free(). */
 void sm_file_task_drop(struct sm_file_task *task);
 
-/* Starts threads of the kind until there are as many as wanted, or the system refuses one. Returns whether there are
- * any. */
-bool sm_file_threads_start(enum sm_file_threads kind, unsigned wanted);
+/* Gives up what the calling thread has kept from its tasks. waits: blocks until nothing is in use any more; else gives
+ * up what is not. Returns whether nothing is left. */
+typedef bool sm_file_rest(bool waits);
+
+/* Starts threads of the kind until there are as many as wanted, or the system refuses one. A thread rests when it finds
+ * no task for some milliseconds, before it waits for a task, and at its end. Returns whether there are any threads. */
+bool sm_file_threads_start(enum sm_file_threads kind, unsigned wanted, sm_file_rest *rest);
 /* Appends the task to the queue, which holds it. There must be threads. Does not wait for the task. */
 void sm_file_threads_add(enum sm_file_threads kind, struct sm_file_task *task);
 /* Removes the task from the queue, which drops it. For a task with no chunk left to take. Threads already in work() go

@@ -37,7 +37,17 @@ static synced_mem_status wait_for_buffer(struct sm_file_buffer *buffer)
     }
     sm_fence_drop(buffer->fence);
     buffer->fence = NULL;
-    return status;
+    return buffer->of_earlier ? SYNCED_MEM_OK : status;
+}
+
+void sm_file_buffer_leave_job(struct sm_file_buffer *buffer)
+{
+    buffer->of_earlier = true;
+}
+
+bool sm_file_buffer_is_in_use(const struct sm_file_buffer *buffer)
+{
+    return buffer->fence && sm_fence_poll(buffer->fence);
 }
 
 static void free_buffer(struct sm_file_buffer *buffer)
@@ -65,9 +75,12 @@ static synced_mem_status prepare_buffer(struct sm_file_buffer *buffer, const str
 {
     const size_t bytes = chunk->most + 4 * chunk->file->facts.alignment;
     SM_TRY(wait_for_buffer(buffer));
-    if (buffer->bytes >= bytes && !buffer->stray && (!internal || buffer->pinned.data))
+    buffer->of_earlier = false;
+    if (buffer->bytes >= bytes && !buffer->stray &&
+        (!internal || (buffer->pinned.data && buffer->device == internal->device)))
         return SYNCED_MEM_OK;
     free_buffer(buffer);
+    buffer->device = internal ? internal->device : -1;
     if (internal && sm_host_pool_alloc(internal->device, bytes, &buffer->pinned) != SYNCED_MEM_OK)
         buffer->pinned.data = NULL;
     if (!buffer->pinned.data)

@@ -37,12 +37,14 @@ struct sm_file_chunk {
 
 /* A buffer of one thread. All zeros: it has no memory yet. */
 struct sm_file_buffer {
-    struct sm_pinned pinned; /* page-locked memory, or */
-    void *pageable;          /* memory of the heap */
-    size_t bytes;            /* of the memory; 0: none */
-    struct sm_stream *on;    /* the stream of the last transfer from it */
-    struct sm_fence *fence;  /* of that transfer; NULL once it is done */
-    bool stray;              /* nobody can tell when the device is done with it; never used again */
+    struct sm_pinned pinned; /* page-locked memory for the device, or */
+    int device;
+    void *pageable;         /* memory of the heap */
+    size_t bytes;           /* of the memory; 0: none */
+    struct sm_stream *on;   /* the stream of the last transfer from it */
+    struct sm_fence *fence; /* of that transfer; NULL once it is done */
+    bool of_earlier;        /* the job of that transfer has ended: its fence has a failure too */
+    bool stray;             /* nobody can tell when the device is done with it; never used again */
 };
 
 /* Reads the chunk into the memory of its parts, or queues the transfers to it from the buffer. Blocks. ERR_FILE, GPU
@@ -52,6 +54,10 @@ synced_mem_status sm_file_chunk_read(const struct sm_file_chunk *chunk, struct s
 /* Writes the chunk, which has one part, from its memory. Blocks. Errors: as above. */
 synced_mem_status sm_file_chunk_write(const struct sm_file_chunk *chunk, struct sm_file_buffer *buffer);
 
+/* Lets the job of the buffer's last transfer end. The next chunk is of another one. */
+void sm_file_buffer_leave_job(struct sm_file_buffer *buffer);
+/* Returns whether the device may still use the buffer. Does not block. */
+bool sm_file_buffer_is_in_use(const struct sm_file_buffer *buffer);
 /* Waits for the buffer's last transfer, and gives up the memory. Returns why the transfer failed. */
 synced_mem_status sm_file_buffer_end(struct sm_file_buffer *buffer);
 

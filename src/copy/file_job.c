@@ -259,16 +259,56 @@ static synced_mem_status move_chunk(const struct sm_file_job *job, const struct 
     return job->writes ? sm_file_chunk_write(chunk, buffer) : sm_file_chunk_read(chunk, buffer);
 }
 
-static void work_on_job(struct sm_file_job *job)
+/* The buffers of a thread, which it uses in turn. */
+enum { BUFFERS = 2 };
+struct buffers {
+    struct sm_file_buffer each[BUFFERS];
+    unsigned turn;
+};
+
+static void move_chunks(struct sm_file_job *job, struct buffers *buffers)
 {
-    struct sm_file_buffer buffers[2] = {{.bytes = 0}, {.bytes = 0}};
     struct sm_file_chunk chunk;
+    while (take_chunk(job, &chunk))
+        note_status(job, move_chunk(job, &chunk, &buffers->each[buffers->turn++ % BUFFERS]));
+}
+
+/* The thread keeps its buffers, whose transfers may be in flight, for the next job, which it begins at once: so the
+ * file is read meanwhile. */
+static _Thread_local struct buffers kept;
+
+static void work_as_thread(struct sm_file_job *job)
+{
     if (!enter_job(job))
         return;
-    for (unsigned turn = 0; take_chunk(job, &chunk); turn++)
-        note_status(job, move_chunk(job, &chunk, &buffers[turn % 2]));
-    for (int i = 0; i < 2; i++)
-        note_status(job, sm_file_buffer_end(&buffers[i]));
+    move_chunks(job, &kept);
+    for (int i = 0; i < BUFFERS; i++)
+        sm_file_buffer_leave_job(&kept.each[i]);
+    leave_job(job);
+}
+
+/* Gives up the calling thread's buffers. */
+static bool rest(bool waits)
+{
+    bool any = false;
+    for (int i = 0; i < BUFFERS; i++) {
+        const bool stays = !waits && sm_file_buffer_is_in_use(&kept.each[i]);
+        any = any || stays;
+        if (!stays)
+            (void)sm_file_buffer_end(&kept.each[i]);
+    }
+    return !any;
+}
+
+/* For a read to the host. */
+static void work_as_caller(struct sm_file_job *job)
+{
+    struct buffers buffers = {.turn = 0};
+    if (!enter_job(job))
+        return;
+    move_chunks(job, &buffers);
+    for (int i = 0; i < BUFFERS; i++)
+        note_status(job, sm_file_buffer_end(&buffers.each[i]));
     leave_job(job);
 }
 
@@ -279,7 +319,7 @@ static void run_task(struct sm_file_task *task)
     struct sm_file_job *const job = get_job_of_task(task);
     if (job->internal)
         sm_device_stay(job->internal->device);
-    work_on_job(job);
+    work_as_thread(job);
 }
 
 /* A job that has failed goes on to wait for earlier ones too: later ones may wait for it alone. */
@@ -313,14 +353,15 @@ static synced_mem_status give_up_as_child(const struct sm_file_job *job)
                        : sm_fail(SYNCED_MEM_ERR_FORKED, "the parent process was reading the contents from a file");
 }
 
-/* A thread that waits for a read takes part. A write could raise a signal. */
+/* A thread that waits for a read to the host takes part. Of a read to a device it would have to wait until the copies
+ * from its buffers have ended, so it could not go on as soon as all are queued. A write could raise a signal. */
 static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_fence *fence)
 {
     struct sm_file_job *const job = get_job_of_work(work);
     if (job->generation != sm_process_generation())
         return give_up_as_child(job);
-    if (!job->writes && sm_fence_state(fence) == SM_FENCE_QUEUEING)
-        work_on_job(job);
+    if (!job->writes && !job->internal && sm_fence_state(fence) == SM_FENCE_QUEUEING)
+        work_as_caller(job);
     unsigned seen = sm_events_seen(&job->progress);
     while (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
         sm_events_wait(&job->progress, seen);
@@ -352,7 +393,7 @@ static synced_mem_status start_threads(enum sm_file_threads kind)
         atomic_store_explicit(&known, processors, memory_order_relaxed);
     }
     const unsigned least = processors < LEAST_THREADS ? LEAST_THREADS : processors;
-    if (sm_file_threads_start(kind, least < MOST_THREADS ? least : MOST_THREADS))
+    if (sm_file_threads_start(kind, least < MOST_THREADS ? least : MOST_THREADS, rest))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_FILE, "the system allows no thread to read or write files");
 }

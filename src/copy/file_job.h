@@ -1,7 +1,7 @@
 /*
  * File jobs: bytes that threads move between files and memory, of the host or of a device. A job consists of parts,
  * each with bytes that are contiguous on both sides, and has one fence. The threads cut it into chunks, which they take
- * one by one (base/file_threads.h); a thread that waits for a job that reads takes some too.
+ * one by one (base/file_threads.h); a thread that waits for a job that reads to the host takes some too.
  *
  *    collect    add a part, with the locks of all objects concerned held; the job is entered as work in flight
  *    begin      let the threads work on it

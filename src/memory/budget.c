@@ -231,18 +231,25 @@ static void withdraw_member(struct sm_member *member)
     sm_policy_withdraw(&budgets[member->device].policy, &member->policy);
 }
 
-/* Takes the candidate that goes first. Its bytes are subtracted from *excess. */
-static struct sm_member *take_victim(int device, uint64_t *excess)
+/* Returns the member that the policy has taken, as a victim; NULL: none. */
+static struct sm_member *make_victim(struct sm_policy_member *taken)
 {
-    const bool is_off = device == SM_BUDGET_HOST && budgets[device].limit == 0; /* host pointers need no hold then */
-    struct sm_member *const victim =
-        is_off ? NULL : (struct sm_member *)(void *)sm_policy_take(&budgets[device].policy);
+    struct sm_member *const victim = (struct sm_member *)(void *)taken;
     if (!victim)
         return NULL;
     uncount_candidate(victim);
     atomic_store_explicit(&victim->is_leaving, true, memory_order_release);
-    budgets[device].leaving++;
-    *excess -= victim->bytes < *excess ? victim->bytes : *excess;
+    budgets[victim->device].leaving++;
+    return victim;
+}
+
+/* Takes the candidate that goes first. Its bytes are subtracted from *excess. */
+static struct sm_member *take_victim(int device, uint64_t *excess)
+{
+    const bool is_off = device == SM_BUDGET_HOST && budgets[device].limit == 0; /* host pointers need no hold then */
+    struct sm_member *const victim = is_off ? NULL : make_victim(sm_policy_take(&budgets[device].policy));
+    if (victim)
+        *excess -= victim->bytes < *excess ? victim->bytes : *excess;
     return victim;
 }
 
@@ -267,6 +274,15 @@ struct sm_member *sm_budget_choose(int device, uint64_t bytes)
     struct sm_member *const victims = choose_victims(device, bytes);
     sm_unlock(&guard);
     return victims;
+}
+
+struct sm_member *sm_budget_choose_instead(const struct sm_member *victim)
+{
+    sm_lock(&guard);
+    struct sm_policy *const policy = &budgets[victim->device].policy;
+    struct sm_member *const other = make_victim(sm_policy_take_instead(policy, &victim->policy));
+    sm_unlock(&guard);
+    return other;
 }
 
 bool sm_budget_has_candidates(int device)

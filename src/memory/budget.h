@@ -12,7 +12,7 @@
  *    reservation   the claims of one hold, for all its members at once
  *    victim        a member that was chosen to go: it is leaving until that is done, or has failed
  *    unmovable     of a member of the host: no other place has its bytes, and there is no scratch file for them
- *    stuck         of a victim: it can't go now. It goes on leaving until the hold has tried others.
+ *    stuck         of a victim: it can't go now, or would go late. It goes on leaving until the hold has tried others.
  *
  * One lock guards all of it, so a hold gets all of its memory or none: two holds never wait for one another's.
  */
@@ -168,6 +168,9 @@ void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool d
 
 /* Chooses victims of so many bytes, or all candidates if these have less. Returns a list. */
 struct sm_member *sm_budget_choose(int device, uint64_t bytes);
+
+/* Chooses a victim to go in place of one that would go late, if another is nearly as good. NULL: none is. */
+struct sm_member *sm_budget_choose_instead(const struct sm_member *victim);
 
 /* Notes that a victim can't go now. */
 void sm_member_stick(struct sm_member *member);

@@ -170,12 +170,26 @@ static struct sm_policy_member *find_first(const struct sm_policy *policy, bool 
     return best;
 }
 
-struct sm_policy_member *sm_policy_take(struct sm_policy *policy)
+static struct sm_policy_member *find_first_of_all(struct sm_policy *policy)
 {
     move_overdue(policy);
-    struct sm_policy_member *first = find_first(policy, false, NULL);
-    if (!first || !policy->clean_first)
-        first = find_first(policy, true, first);
+    struct sm_policy_member *const first = find_first(policy, false, NULL);
+    return first && policy->clean_first ? first : find_first(policy, true, first);
+}
+
+struct sm_policy_member *sm_policy_take(struct sm_policy *policy)
+{
+    struct sm_policy_member *const first = find_first_of_all(policy);
+    if (first)
+        sm_policy_withdraw(policy, first);
+    return first;
+}
+
+struct sm_policy_member *sm_policy_take_instead(struct sm_policy *policy, const struct sm_policy_member *taken)
+{
+    struct sm_policy_member *first = find_first_of_all(policy);
+    if (first && 2 * get_rank(policy, first) < get_rank(policy, taken))
+        first = NULL;
     if (first)
         sm_policy_withdraw(policy, first);
     return first;

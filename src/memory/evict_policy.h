@@ -69,4 +69,8 @@ void sm_policy_withdraw(struct sm_policy *policy, struct sm_policy_member *membe
 /* Returns the candidate that goes first, and withdraws it; NULL: there is none. */
 struct sm_policy_member *sm_policy_take(struct sm_policy *policy);
 
+/* Does the same for one that was taken last, and would go late: returns a candidate that is to go in its place. NULL:
+ * none has half its distance. */
+struct sm_policy_member *sm_policy_take_instead(struct sm_policy *policy, const struct sm_policy_member *taken);
+
 #endif

@@ -19,6 +19,8 @@ struct departure {
     struct synced_mem *mem;
     struct sm_copy *copy; /* what has left the object */
     bool was_dirty;
+    bool not_late; /* it stays if it is at work */
+    bool was_late; /* it does */
 };
 
 static bool is_dirty(const struct sm_record *record)
@@ -32,6 +34,17 @@ static bool may_go(const struct synced_mem *mem)
     const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), SM_GPU);
     return !sm_is_held(sm_evictable_of(mem), SM_GPU) && !sm_is_exported(mem, SM_GPU) &&
            copy->source == SYNCED_MEM_SOURCE_DEVICE && !copy->untracked;
+}
+
+/* Returns whether the memory becomes free late: the host would wait for threads that have yet to queue work on it, or
+ * the pull for contents that are not there yet. A copy that is dropped goes in the order of its stream. */
+static bool is_at_work(const struct sm_record *record)
+{
+    const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    if (sm_inflight_queueing(copy, true))
+        return true;
+    struct sm_fence *const unfinished = is_dirty(record) ? sm_inflight_unfinished(copy, false) : NULL;
+    return unfinished && sm_fence_poll(unfinished);
 }
 
 /* Pulls the contents if the device alone has them. The stream of the eviction comes after the pull. But threads that
@@ -55,6 +68,11 @@ static synced_mem_status take_copy(struct departure *departure, struct sm_waits 
         (void)sm_inflight_retrack(sm_copy_of(record, SM_GPU));
     if (!sm_copy_of(record, SM_GPU) || !may_go(departure->mem))
         return SYNCED_MEM_OK;
+    if (departure->not_late && is_at_work(record)) {
+        departure->was_late = true;
+        return SYNCED_MEM_OK;
+    }
+    departure->not_late = false;
     SM_TRY(pull_contents(departure, waits));
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
     SM_TRY(sm_inflight_settle(copy, true, NULL));
@@ -101,15 +119,18 @@ static synced_mem_status evict_with_room(struct departure *departure)
     return status;
 }
 
-/* Returns whether the victim has gone. */
-static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
+/* What has become of a victim. */
+enum fate { GONE, STAYS, LATE };
+
+static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm_stream *stream, bool not_late,
+                                             enum fate *fate)
 {
     const struct sm_evictable *const evictable = sm_evictable_of_member(victim);
-    struct departure departure = {.mem = evictable->mem};
+    struct departure departure = {.mem = evictable->mem, .not_late = not_late};
     const uint64_t since = sm_trace_begin();
     const synced_mem_status status = evict_with_room(&departure);
-    *gone = departure.copy != NULL;
-    if (!*gone)
+    *fate = departure.copy ? GONE : departure.was_late ? LATE : STAYS;
+    if (!departure.copy)
         return status;
     const size_t bytes = departure.copy->bytes;
     sm_copy_retire_on(departure.copy, stream);
@@ -122,9 +143,15 @@ static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm
     return status;
 }
 
-static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
+static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool not_late,
+                                      enum fate *fate)
 {
-    return victim->is_of_host ? sm_evict_host_victim(victim, gone) : evict_device_victim(victim, stream, gone);
+    bool gone;
+    if (!victim->is_of_host)
+        return evict_device_victim(victim, stream, not_late, fate);
+    const synced_mem_status status = sm_evict_host_victim(victim, &gone);
+    *fate = gone ? GONE : STAYS;
+    return status;
 }
 
 static struct synced_mem *find_object(struct sm_member *member)
@@ -151,27 +178,54 @@ static void wait_for_evicted_on_host(void)
         sm_retired_wait_for_own();
 }
 
-synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck)
+/* Puts a victim that goes on leaving on a list. */
+static void stick_victim(struct sm_member *victim, struct sm_member **list)
+{
+    sm_member_stick(victim);
+    victim->next = *list;
+    *list = victim;
+}
+
+static void end_victim(struct sm_member *victim, enum fate fate, struct sm_member **stuck)
+{
+    if (fate != GONE && has_copy(victim)) {
+        stick_victim(victim, stuck);
+        return;
+    }
+    if (fate != GONE)
+        sm_evictable_refresh(find_object(victim)); /* the other call has yet to do that */
+    sm_member_left(victim, is_member_dirty(victim));
+}
+
+/* Evicts the victim, or another in its place. */
+static synced_mem_status evict_one(struct sm_member *victim, struct sm_stream *stream, struct sm_member **stuck,
+                                   struct sm_member **late)
+{
+    enum fate fate;
+    synced_mem_status status = evict_victim(victim, stream, late != NULL, &fate);
+    if (fate == LATE) {
+        struct sm_member *const other = sm_budget_choose_instead(victim);
+        if (other)
+            stick_victim(victim, late);
+        victim = other ? other : victim;
+        status = evict_victim(victim, stream, false, &fate);
+    }
+    end_victim(victim, fate, stuck);
+    return status;
+}
+
+synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck,
+                           struct sm_member **late)
 {
     struct sm_outcome first;
     const bool of_host = victims && victims->is_of_host;
     sm_outcome_set(&first, SYNCED_MEM_OK);
     while (victims) {
         struct sm_member *const victim = victims;
-        bool gone;
         victims = victim->next;
-        const synced_mem_status status = evict_victim(victim, stream, &gone);
+        const synced_mem_status status = evict_one(victim, stream, stuck, late);
         if (first.status == SYNCED_MEM_OK)
             sm_outcome_set(&first, status);
-        if (!gone && has_copy(victim)) {
-            sm_member_stick(victim);
-            victim->next = *stuck;
-            *stuck = victim;
-        } else {
-            if (!gone)
-                sm_evictable_refresh(find_object(victim)); /* the other call has yet to do that */
-            sm_member_left(victim, is_member_dirty(victim));
-        }
     }
     if (of_host)
         wait_for_evicted_on_host();
@@ -202,7 +256,7 @@ bool sm_evict_bytes(int device, uint64_t bytes)
     const struct sm_refusal_noted refusal = sm_refusal_get();
     struct sm_member *const victims = sm_budget_choose(device, bytes);
     const size_t chosen = count_members(victims);
-    (void)sm_evict(victims, NULL, &stuck);
+    (void)sm_evict(victims, NULL, &stuck, NULL);
     const bool any = count_members(stuck) < chosen;
     sm_evict_keep(stuck);
     sm_refusal_set(&refusal);

@@ -10,10 +10,12 @@
  * evict_host.h. Of a device copy, contents that the host or a file has are dropped; others are pulled first, which may
  * evict host copies. The memory is freed in the order of the stream, which waits for the
  * work on it; NULL: the library chooses the stream. No lock may be held. Waits for no device if the host copy is
- * page-locked; a staged pull is waited for. *stuck: gets the victims that stay, which go on leaving until
- * sm_evict_keep(). Returns the first failure.
+ * page-locked; a staged pull is waited for. *stuck: gets the victims that can't go, which go on leaving until
+ * sm_evict_keep(). *late: gets victims that are at work, where others that are nearly as good have gone in their place.
+ * They go on leaving too: keep them, or evict them after all. NULL: none is passed over. Returns the first failure.
  */
-synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck);
+synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck,
+                           struct sm_member **late);
 
 /* Makes victims that stay candidates again. */
 void sm_evict_keep(struct sm_member *stuck);

@@ -133,27 +133,36 @@ static bool wait_for_room(const struct sm_reservation *reservation, unsigned *ro
     return true;
 }
 
-/* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Work that has kept
- * memory from being freed is waited for at last: retired memory counts as the library's until then. */
+/* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Victims that are at
+ * work go if no others are left. Work that has kept memory from being freed is waited for at last: retired memory counts
+ * as the library's until then. */
 static synced_mem_status make_room(struct sm_reservation *reservation, struct sm_stream *stream)
 {
     struct sm_member *stuck = NULL;
+    struct sm_member *late = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
     bool fits = !reservation->victims && !reservation->frees_spares;
+    bool passes = true;
     unsigned rounds = 0;
     if (reservation->frees_spares)
         (void)sm_copy_free_cached(reservation->device);
     while (!fits) {
-        const synced_mem_status last = sm_evict(reservation->victims, stream, &stuck);
+        const synced_mem_status last = sm_evict(reservation->victims, stream, &stuck, passes ? &late : NULL);
         status = last != SYNCED_MEM_OK ? last : status;
         sm_budget_lock();
         const bool more = sm_reservation_fit_more(reservation);
         sm_budget_unlock();
         fits = more && !reservation->victims;
-        if (!more && !wait_for_room(reservation, &rounds))
+        passes = passes && more;
+        if (!more && late) {
+            reservation->victims = late;
+            late = NULL;
+        } else if (!more && !wait_for_room(reservation, &rounds)) {
             break;
+        }
     }
     sm_evict_keep(stuck);
+    sm_evict_keep(late);
     if (fits)
         return SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && reservation->device == SM_BUDGET_HOST)

@@ -20,8 +20,11 @@
 /* Larger than two of the chunks that a large file is read in, and no multiple of a block. */
 enum { FILE_BYTES = 1500001 };
 
+/* No file is larger. */
+enum { MOST_FILE_BYTES = 17 * 262144 };
+
 /* The expected bytes of the file. */
-static unsigned char in_file[FILE_BYTES];
+static unsigned char in_file[MOST_FILE_BYTES];
 static FILE *behind;
 
 /* Makes a file of so many bytes, which the test may write. The pattern has no period that divides a chunk. */

@@ -4,6 +4,7 @@
 
 #include "system/file.h"
 #include "system/file_at.h"
+#include "system/process.h"
 
 #include <errno.h>
 
@@ -34,11 +35,22 @@ static void wait_for_held_reads(void)
         (void)usleep(1000);
 }
 
+/* Reads wait until there are so many, for half a minute at most. */
+static atomic_uint at_once, begun;
+
+static void wait_for_others(void)
+{
+    begun++;
+    for (int i = 0; i < 20000 && begun < at_once; i++)
+        (void)usleep(1000);
+}
+
 int __real_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, size_t *done);
 int __wrap_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, size_t *done);
 int __wrap_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, size_t *done)
 {
     wait_for_held_reads();
+    wait_for_others();
     if (fails_reads)
         return EIO;
     const int error = __real_sm_file_read_at(file, data, bytes, offset, done);
@@ -129,6 +141,86 @@ START_TEST(a_hold_reads_before_others_write)
 }
 END_TEST
 
+/* As in a sweep over objects in a file: the one that was used last is yet to be read when the next one needs memory. */
+START_TEST(a_hold_does_not_wait_for_reads)
+{
+    enum { OBJECTS = 4, FIT = 3 };
+    synced_mem_options options = default_options();
+    synced_mem_file *const file = make_file(OBJECTS * SIZE, 1);
+    synced_mem *mems[OBJECTS];
+    options.evictable = 1;
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        OK(synced_mem_create(&mems[i], SIZE, &options));
+        OK(synced_mem_use_file(mems[i], file, i * SIZE));
+    }
+    OK(synced_mem_gpu_set_budget(0, FIT * SIZE, NULL));
+    for (unsigned i = 0; i < OBJECTS; i++) {
+        if (i == FIT - 1) {
+            gpu_sync_device(0);
+            hold_reads();
+        }
+        OK(synced_mem_hold(&mems[i], 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY));
+        if (i < FIT - 1)
+            ck_assert(device_has(mems[i], i * SIZE));
+        OK(synced_mem_unhold(&mems[i], 1, SYNCED_MEM_SIDE_GPU));
+    }
+    ck_assert_uint_eq(reads, 0);
+    ck_assert_int_eq(synced_mem_head(mems[FIT - 1]), SYNCED_MEM_AT_GPU);
+    ck_assert_int_eq(synced_mem_head(mems[FIT - 2]), SYNCED_MEM_UNINITIALIZED);
+    holds_reads = false;
+    for (unsigned i = 0; i < OBJECTS; i++)
+        ck_assert(host_has(mems[i], i * SIZE));
+    release_all(mems, OBJECTS);
+    end_file(file);
+}
+END_TEST
+
+/* Lets each internal stream for transfers behind a caller's work wait for the held stream. */
+static void block_transfers(synced_mem **blockers, unsigned count, synced_mem_stream stream)
+{
+    for (unsigned i = 0; i < count; i++) {
+        blockers[i] = make_at_cpu(SIZE, 3);
+        ck_assert(given(synced_mem_gpu_data_on(blockers[i], stream)));
+    }
+    gpu_stream_sync(stream);
+    gpu_hold(stream);
+    for (unsigned i = 0; i < count; i++) {
+        ck_assert(given(synced_mem_mutable_cpu_data(blockers[i])));
+        OK(synced_mem_async_gpu_push(blockers[i], SYNCED_MEM_STREAM_LIBRARY));
+    }
+}
+
+/* Copies to the device have yet to run. The threads that have read their bytes read those of the next job meanwhile,
+ * and no call waits for the copies. The first job has a chunk for each thread, of which all are read at once. */
+START_TEST(threads_read_while_copies_are_queued)
+{
+    enum { LEAST_THREADS = 4, MOST_THREADS = 16, CHUNK = 262144, STREAMS = 4 };
+    const unsigned processors = sm_processors();
+    const unsigned least = processors < LEAST_THREADS ? LEAST_THREADS : processors;
+    const unsigned threads = least < MOST_THREADS ? least : MOST_THREADS;
+    const size_t end = threads * CHUNK;
+    synced_mem_file *const file = make_file(end + CHUNK, 1);
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const first[2] = {make_in_file(end - CHUNK, file, 0), make_in_file(SIZE, file, end - SIZE)};
+    synced_mem *const next = make_in_file(CHUNK, file, end);
+    synced_mem *blockers[STREAMS];
+    block_transfers(blockers, STREAMS, stream);
+    reads = begun = 0;
+    at_once = threads;
+    OK(synced_mem_async_gpu_push_n(first, 2, SYNCED_MEM_STREAM_LIBRARY));
+    at_once = 0;
+    ck_assert_uint_eq(reads, threads);
+    OK(synced_mem_async_gpu_push(next, SYNCED_MEM_STREAM_LIBRARY));
+    ck_assert_uint_eq(reads, threads + 1);
+    gpu_unhold();
+    ck_assert(device_has(first[0], 0) && device_has(first[1], end - SIZE) && device_has(next, end));
+    RELEASE_EACH(first[0], first[1], next);
+    release_all(blockers, STREAMS);
+    CLOSE_EACH(stream);
+    end_file(file);
+}
+END_TEST
+
 /* A write does not fail with a read that it has waited for. */
 START_TEST(a_failed_read_fails_no_write)
 {
@@ -210,6 +302,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, bytes_before_a_write, 0, gpu_expected() ? 2 : 1);
     tcase_add_loop_test(tests, a_write_reads_before_others_write, 0, 2);
     add_tests(tests, a_failed_read_fails_no_write, the_file_closes_behind_a_write, a_write_closes_the_file);
-    add_gpu_tests(tests, a_hold_reads_before_others_write, a_read_closes_the_file);
+    add_gpu_tests(tests, a_hold_reads_before_others_write, a_read_closes_the_file, a_hold_does_not_wait_for_reads,
+                  threads_read_while_copies_are_queued);
     return made;
 }

@@ -31,12 +31,15 @@ static void run_beside(_Atomic(function) *what)
 }
 
 /* Holds evict by this function. */
-synced_mem_status __real_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck)
+synced_mem_status __real_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck,
+                                  struct sm_member **late);
+synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck,
+                                  struct sm_member **late);
+synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck,
+                                  struct sm_member **late)
 {
     run_beside(&meanwhile);
-    return __real_sm_evict(victims, on, stuck);
+    return __real_sm_evict(victims, on, stuck, late);
 }
 
 /* A budget that is lowered, or exceeded, chooses its victims by this function. */
@@ -473,6 +476,34 @@ START_TEST(a_hold_of_a_victim_that_stays_needs_no_room)
 }
 END_TEST
 
+/* ---- Victims that would go late ---- */
+
+/* Another thread works on the object that was to go in its place. */
+START_TEST(a_victim_that_is_late_goes_after_all)
+{
+    make_victim();
+    gpu_hold(stream);
+    OK(hold_one(victim, SYNCED_MEM_MUTABLE, stream));
+    gpu_fill(given(synced_mem_mutable_gpu_data_on(victim, stream)), 10 * UNIT, 7, stream);
+    OK(unhold_one(victim));
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    if (_i == 0)
+        sm_lock_object(kept);
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    if (_i == 0)
+        sm_unlock_object(kept);
+    ck_assert_int_eq(synced_mem_head(victim), _i == 0 ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
+    ck_assert_int_eq(synced_mem_head(kept), _i == 0 ? SYNCED_MEM_SYNCED : SYNCED_MEM_AT_CPU);
+    gpu_unhold();
+    OK(unhold_one(wanted));
+    set_budget(0);
+    ck_assert_uint_eq(stats_now().gpu_bytes, 0);
+    ck_assert(host_is(given(synced_mem_cpu_data(victim)), 10 * UNIT, 7));
+    RELEASE_EACH(victim, kept, wanted);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold_meanwhile");
@@ -481,6 +512,7 @@ Suite *suite(void)
     add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
                   a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released, a_lower_budget_waits_for_a_victim,
                   a_hold_of_a_victim_that_stays_needs_no_room, claims_for_a_victim_that_goes_are_kept);
+    add_gpu_loop_test(tests, a_victim_that_is_late_goes_after_all, 0, 2);
     add_gpu_loop_test(tests, claims_for_a_victim_that_stays_are_given_back_at_once, 0, MOST_HOLDERS);
     return made;
 }

@@ -265,6 +265,37 @@ START_TEST(more_members_make_new_ones_wait)
 }
 END_TEST
 
+/* All were used once, each at the time of its number, so a member's distance is what is left of the number of members.
+ * The first that is taken has 10. */
+START_TEST(takes_another_of_half_the_distance)
+{
+    enum { COUNT = 11 };
+    static const struct {
+        int other; /* that is a candidate too */
+        bool is_dirty, serves;
+    } cases[] = {{9, false, true}, {5, false, true}, {4, false, false}, {5, true, false}, {-1, false, false}};
+    struct sm_policy own = {.now = 0};
+    struct sm_policy_member many[COUNT] = {{.of = NULL}};
+    for (int i = 0; i < COUNT; i++)
+        sm_policy_use(&own, &many[i]);
+    own.now++;
+    sm_policy_offer(&own, &many[10], false);
+    if (cases[_i].other >= 0)
+        sm_policy_offer(&own, &many[cases[_i].other], cases[_i].is_dirty);
+    struct sm_policy_member *const taken = sm_policy_take(&own);
+    ck_assert_ptr_eq(taken, &many[10]);
+    struct sm_policy_member *const instead = sm_policy_take_instead(&own, taken);
+    if (cases[_i].serves) {
+        ck_assert_ptr_eq(instead, &many[cases[_i].other]);
+        ck_assert(!instead->is_candidate);
+        ck_assert_ptr_null(sm_policy_take(&own));
+    } else {
+        ck_assert_ptr_null(instead);
+        ck_assert(cases[_i].other < 0 || many[cases[_i].other].is_candidate);
+    }
+}
+END_TEST
+
 START_TEST(forgets_members)
 {
     struct sm_policy first = {.now = 100}, second = {.now = 0};
@@ -348,6 +379,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, misses_little_more_than_the_optimum, 0, (int)(sizeof promises / sizeof *promises));
     tcase_add_loop_test(tests, takes_the_first_of_all, 0, 8);
     tcase_add_loop_test(tests, more_members_make_new_ones_wait, 0, 2);
+    tcase_add_loop_test(tests, takes_another_of_half_the_distance, 0, 5);
     add_tests(tests, forgets_members, costs_little_more_among_many_members, simulates_sizes_and_writes);
     return made;
 }
