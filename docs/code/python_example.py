@@ -1,4 +1,5 @@
 """The package synced_mem: the program of docs/guide/python.md. It needs NumPy."""
+import contextlib
 import os
 import tempfile
 
@@ -111,6 +112,8 @@ def turns():
     slot = mem.take_slot()  # of a reader, which begins with the next version
     with mem.turn("cpu", "write", timeout=10, consumed=True):  # waits until each slot has consumed the contents
         numpy.asarray(mem.cpu("mutable"))[:] = 2
+    with contextlib.suppress(OSError), mem.turn("cpu", "read", timeout=10, slot=slot):
+        raise OSError("no space for the results")  # abandons the turn: the slot has consumed nothing
     with mem.turn("cpu", "read", timeout=10, slot=slot):  # waits for contents that the slot has not consumed
         assert numpy.asarray(mem.cpu())[0] == 2 and mem.version == 3
     assert mem.slot_version(slot) == 3
