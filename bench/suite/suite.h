@@ -80,7 +80,9 @@ void measure_checkpoint(void);
 void measure_holds(void);
 void measure_sweeps_read(void);
 void measure_sweeps_of_files(void);
+void measure_sweeps_of_files_ahead(void);
 void measure_sweeps_written(void);
+void measure_sweeps_written_ahead(void);
 void measure_layers(void);
 void measure_staging(void);
 

@@ -10,13 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* WRITTEN: the first bytes of an object that a kernel writes. */
-enum { OBJECTS_SWEPT = 48, FIT = 32, WRITTEN = 4096, CHECKED_OBJECTS = 4 };
+/* WRITTEN: the first bytes of an object that a kernel writes. AHEAD: the objects that a program holds before it uses
+ * them. */
+enum { OBJECTS_SWEPT = 48, FIT = 32, WRITTEN = 4096, CHECKED_OBJECTS = 4, AHEAD = 2 };
 
 struct sweep {
     struct evictables all;
     bool writes;
     unsigned char round; /* what a kernel writes */
+    size_t ahead;        /* the number of objects that are held before they are used */
     synced_mem_stream stream, other;
     uint64_t sweeps;
     /* Of the ways by hand: */
@@ -27,11 +29,21 @@ struct sweep {
 
 /* ---- By the library ---- */
 
+static synced_mem_mode mode_of(const struct sweep *on)
+{
+    return on->writes ? SYNCED_MEM_MUTABLE : SYNCED_MEM_READ;
+}
+
+/* Holds the object before its use, which comes on another stream if it is held ahead. */
+static void hold_object(struct sweep *on, size_t which)
+{
+    must_work(synced_mem_hold(&on->all.mems[which], 1, SYNCED_MEM_SIDE_GPU, mode_of(on),
+                              on->ahead > 0 ? on->other : on->stream) == SYNCED_MEM_OK);
+}
+
 static void use_object(const struct sweep *on, synced_mem *mem)
 {
-    const synced_mem_mode mode = on->writes ? SYNCED_MEM_MUTABLE : SYNCED_MEM_READ;
-    must_work(synced_mem_hold(&mem, 1, SYNCED_MEM_SIDE_GPU, mode, on->stream) == SYNCED_MEM_OK);
-    void *const data = synced_mem_access(mem, SYNCED_MEM_SIDE_GPU, mode, on->stream);
+    void *const data = synced_mem_access(mem, SYNCED_MEM_SIDE_GPU, mode_of(on), on->stream);
     must_work(data != NULL);
     if (on->writes)
         bare_queue_fill(data, on->round, WRITTEN, on->stream);
@@ -42,10 +54,14 @@ static double sweep_objects(void *state)
 {
     struct sweep *const on = state;
     const double begin = seconds_now();
+    size_t held = 0;
     on->sweeps++;
     on->round++;
-    for (size_t i = 0; i < OBJECTS_SWEPT; i++)
+    for (size_t i = 0; i < OBJECTS_SWEPT; i++) {
+        for (; held < OBJECTS_SWEPT && held <= i + on->ahead; held++)
+            hold_object(on, held);
         use_object(on, on->all.mems[i]);
+    }
     bare_wait(on->stream);
     return seconds_now() - begin;
 }
@@ -159,6 +175,7 @@ static void end_sweeps(struct sweep *on)
 {
     evictables_release(&on->all);
     must_work(synced_mem_forget_stream(on->stream) == SYNCED_MEM_OK);
+    must_work(synced_mem_forget_stream(on->other) == SYNCED_MEM_OK);
     for (size_t i = 0; i < FIT; i++)
         bare_device_free(on->device[i]);
     if (on->managed)
@@ -176,6 +193,7 @@ struct kind {
     const struct table *rate; /* of what a sweep brings */
     const char *name;
     double least; /* of the link's rate */
+    size_t ahead;
     bool writes;
     bool from_file;
 };
@@ -249,7 +267,7 @@ static void report_whole(const struct kind *kind, const struct sweep *on, const 
 
 static void measure_sweeps(const struct kind *kind, struct row *row, synced_mem_file *file)
 {
-    struct sweep on = {.writes = kind->writes};
+    struct sweep on = {.writes = kind->writes, .ahead = kind->ahead};
     struct summary results[WAYS];
     begin_sweeps(&on, file);
     if (!kind->writes && !file)
@@ -309,13 +327,26 @@ void measure_sweeps_of_files(void)
     measure_kind(&(struct kind){.rate = &rate, .name = "read, in a file alone", .least = 0.9, .from_file = true});
 }
 
+void measure_sweeps_of_files_ahead(void)
+{
+    measure_kind(&(struct kind){
+        .rate = &rate, .name = "read, in a file, 2 held ahead", .least = 0.9, .ahead = AHEAD, .from_file = true});
+}
+
+static const struct table both = {"budget",
+                                  "sweep-written",
+                                  "The objects that a sweep brings while it takes as many back",
+                                  UNIT_GB_PER_S,
+                                  "cudaMemcpyAsync of as many bytes each way at once, page-locked",
+                                  NULL};
+
 void measure_sweeps_written(void)
 {
-    static const struct table both = {"budget",
-                                      "sweep-written",
-                                      "The objects that a sweep brings while it takes as many back",
-                                      UNIT_GB_PER_S,
-                                      "cudaMemcpyAsync of as many bytes each way at once, page-locked",
-                                      NULL};
     measure_kind(&(struct kind){.rate = &both, .name = "written", .least = 0.85, .writes = true});
+}
+
+void measure_sweeps_written_ahead(void)
+{
+    measure_kind(
+        &(struct kind){.rate = &both, .name = "written, 2 held ahead", .least = 0.85, .ahead = AHEAD, .writes = true});
 }

@@ -101,13 +101,43 @@ static void add_candidate(struct sm_policy *policy, struct sm_policy_member *mem
         sm_heap_add(&policy->timers, &member->timer, deadline);
 }
 
+/* The list is linked through the nodes for the heaps. */
+static void add_unsorted(struct sm_policy *policy, struct sm_policy_member *member)
+{
+    struct sm_heap_node *const next = policy->unsorted;
+    member->is_sorted = false;
+    member->place.before = NULL;
+    member->place.next = next;
+    if (next)
+        next->before = &member->place;
+    policy->unsorted = &member->place;
+}
+
+static void remove_unsorted(struct sm_policy *policy, const struct sm_policy_member *member)
+{
+    struct sm_heap_node *const next = member->place.next, *const before = member->place.before;
+    if (next)
+        next->before = before;
+    *(before ? &before->next : &policy->unsorted) = next;
+}
+
+static void sort_candidates(struct sm_policy *policy)
+{
+    while (policy->unsorted) {
+        struct sm_policy_member *const member = (struct sm_policy_member *)(void *)policy->unsorted;
+        remove_unsorted(policy, member);
+        member->is_sorted = true;
+        add_candidate(policy, member);
+    }
+}
+
 void sm_policy_offer(struct sm_policy *policy, struct sm_policy_member *member, bool dirty)
 {
     if (member->is_candidate)
         return;
     member->is_candidate = true;
     member->is_dirty = dirty;
-    add_candidate(policy, member);
+    add_unsorted(policy, member);
 }
 
 static void remove_candidate(struct sm_policy *policy, struct sm_policy_member *member)
@@ -121,7 +151,10 @@ void sm_policy_withdraw(struct sm_policy *policy, struct sm_policy_member *membe
 {
     if (!member->is_candidate)
         return;
-    remove_candidate(policy, member);
+    if (member->is_sorted)
+        remove_candidate(policy, member);
+    else
+        remove_unsorted(policy, member);
     member->is_candidate = false;
 }
 
@@ -172,6 +205,7 @@ static struct sm_policy_member *find_first(const struct sm_policy *policy, bool 
 
 static struct sm_policy_member *find_first_of_all(struct sm_policy *policy)
 {
+    sort_candidates(policy);
     move_overdue(policy);
     struct sm_policy_member *const first = find_first(policy, false, NULL);
     return first && policy->clean_first ? first : find_first(policy, true, first);

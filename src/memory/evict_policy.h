@@ -18,7 +18,8 @@
  *
  * The candidate with the greatest distance goes first. That of a dirty one counts half; with clean_first, it goes only
  * if no other candidate is left. Each kind of candidates is in a heap of its own, since only candidates of different
- * kinds change their order while time goes by. The caller locks, and owns the members' structs.
+ * kinds change their order while time goes by. New candidates are in a list until one has to go: most are used again
+ * before. The caller locks, and owns the members' structs.
  */
 #ifndef SM_EVICT_POLICY_H
 #define SM_EVICT_POLICY_H
@@ -32,7 +33,7 @@ struct sm_policy;
 
 /* All zeros: not used yet, and no candidate. */
 struct sm_policy_member {
-    struct sm_heap_node place; /* among the candidates of its kind; the first member of the struct */
+    struct sm_heap_node place; /* among the candidates of its kind, or in the list; the first member of the struct */
     struct sm_heap_node timer; /* of a candidate that is not overdue: when it may be */
     struct sm_policy *of;      /* the policy that counts it; NULL: it was not used yet */
     uint64_t used_at;
@@ -41,6 +42,7 @@ struct sm_policy_member {
     uint32_t count;                          /* of intervals, ever */
     unsigned char kind;                      /* of a candidate: enum sm_policy_kind */
     bool is_candidate;
+    bool is_sorted; /* of a candidate: it is in the heaps */
     bool is_dirty;
 };
 
@@ -51,6 +53,7 @@ struct sm_policy {
     bool clean_first;
     struct sm_heap heaps[SM_POLICY_KINDS][2]; /* the second: of dirty candidates */
     struct sm_heap timers;
+    struct sm_heap_node *unsorted; /* a list: candidates that are in no heap yet */
 };
 
 /* Counts a use of the member, which is no candidate from now on. A member of another policy, where it is no candidate,

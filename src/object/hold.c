@@ -510,6 +510,13 @@ static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is not held%s", side == SM_CPU ? " on the host" : "");
 }
 
+/* Returns whether a publication would withdraw pointers to the side, or could forget work that is over. */
+static bool has_something_to_withdraw(const struct synced_mem *mem, enum sm_side side)
+{
+    const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), side);
+    return sm_is_published(mem, side) || (copy && !sm_inflight_is_none(copy));
+}
+
 /* Publishes no pointers to the side any more. An eviction that comes first has done both. */
 static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_side side, uint64_t unhold)
 {
@@ -521,9 +528,11 @@ static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_
         if (!sm_is_unheld(mems[i], side))
             continue;
         sm_mutex_lock(&mems[i]->lock);
+        const bool publishes = has_something_to_withdraw(mems[i], side);
         if (side == SM_GPU)
             end_uses(mems[i], unhold);
-        sm_publish(sm_own_record(mems[i]));
+        if (publishes)
+            sm_publish(sm_own_record(mems[i]));
         sm_mutex_unlock(&mems[i]->lock);
     }
     sm_process_leave();

@@ -12,7 +12,10 @@ void sm_publish_nothing(struct synced_mem *mem);
  * flight. */
 void sm_publish(struct sm_record *record);
 
-/* Does the same for an object that only the host uses (host_only.h), which has no device pointers to publish. */
+/* Returns whether pointers of the object to the side are published. */
+bool sm_is_published(const struct synced_mem *mem, enum sm_side side);
+
+/* As sm_publish(), for an object that only the host uses (host_only.h), which has no device pointers to publish. */
 void sm_publish_host_only(struct synced_mem *mem);
 
 /* Publishes the pointers of a view or a divided root from now on, if it is exactly one piece. sm_publish() does it. */
