@@ -5,6 +5,7 @@
 #include "base/refusal.h"
 #include "base/stats.h"
 #include "copy/retired.h"
+#include "object/departure.h"
 #include "object/evict_host.h"
 #include "object/exports.h"
 #include "object/fetch.h"
@@ -17,8 +18,10 @@
 /* An eviction. */
 struct departure {
     struct synced_mem *mem;
+    enum sm_departure_lock how;
     struct sm_copy *copy; /* what has left the object */
     bool was_dirty;
+    bool was_busy; /* another thread had the lock */
 };
 
 static bool is_dirty(const struct sm_record *record)
@@ -66,21 +69,14 @@ static synced_mem_status take_copy(struct departure *departure, struct sm_waits 
     return SYNCED_MEM_OK;
 }
 
-/* Takes the lock if no thread has it. Returns whether it did. */
-static bool try_lock(struct synced_mem *mem)
-{
-    sm_process_enter();
-    if (sm_mutex_try(&mem->lock))
-        return true;
-    sm_process_leave();
-    return false;
-}
-
 static synced_mem_status evict_object(struct departure *departure)
 {
     struct sm_transaction transaction;
     struct synced_mem *const mem = departure->mem;
-    if (sm_check_usable(mem) != SYNCED_MEM_OK || !try_lock(mem))
+    if (sm_check_usable(mem) != SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    departure->was_busy = !sm_departure_begin(mem, departure->how);
+    if (departure->was_busy)
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK); /* the object has one record */
@@ -101,30 +97,24 @@ static synced_mem_status evict_with_room(struct departure *departure)
     return status;
 }
 
-/* Returns whether the victim has gone. */
-static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
+static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm_stream *stream,
+                                             struct departure *departure)
 {
-    const struct sm_evictable *const evictable = sm_evictable_of_member(victim);
-    struct departure departure = {.mem = evictable->mem};
+    struct synced_mem *const mem = sm_evictable_of_member(victim)->mem;
     const uint64_t since = sm_trace_begin();
-    const synced_mem_status status = evict_with_room(&departure);
-    *gone = departure.copy != NULL;
-    if (!*gone)
+    departure->mem = mem;
+    const synced_mem_status status = evict_with_room(departure);
+    if (!departure->copy)
         return status;
-    const size_t bytes = departure.copy->bytes;
-    sm_copy_retire_on(departure.copy, stream);
-    sm_count_up(departure.was_dirty ? SM_COUNT_dirty_evictions : SM_COUNT_clean_evictions, 1);
+    const size_t bytes = departure->copy->bytes;
+    sm_copy_retire_on(departure->copy, stream);
+    sm_count_up(departure->was_dirty ? SM_COUNT_dirty_evictions : SM_COUNT_clean_evictions, 1);
     sm_count_up(SM_COUNT_evicted_bytes, bytes);
-    sm_trace_eviction(since, &(struct sm_subject){.object = departure.mem, .name = sm_object_name(departure.mem)},
-                      bytes, departure.was_dirty ? SM_EVICTION_PULLED : SM_EVICTION_CLEAN);
+    sm_trace_eviction(since, &(struct sm_subject){.object = mem, .name = sm_object_name(mem)}, bytes,
+                      departure->was_dirty ? SM_EVICTION_PULLED : SM_EVICTION_CLEAN);
     if (sm_host_budget_on())
-        sm_evictable_refresh(departure.mem); /* the host alone may have the contents now */
+        sm_evictable_refresh(mem); /* the host alone may have the contents now */
     return status;
-}
-
-static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool *gone)
-{
-    return victim->is_of_host ? sm_evict_host_victim(victim, gone) : evict_device_victim(victim, stream, gone);
 }
 
 static struct synced_mem *find_object(struct sm_member *member)
@@ -151,63 +141,98 @@ static void wait_for_evicted_on_host(void)
         sm_retired_wait_for_own();
 }
 
-synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck)
+static void keep_for_later(struct sm_member **list, struct sm_member *member)
 {
-    struct sm_outcome first;
+    sm_member_stick(member);
+    member->next = *list;
+    *list = member;
+}
+
+/* One that is held by now stays for its hold, which claims no memory for it any more. */
+static void end_departure(struct sm_evictions *evictions, struct sm_member *victim, enum sm_departure_end end)
+{
+    if (end != SM_GONE && has_copy(victim) && atomic_load_explicit(&victim->holds, memory_order_relaxed) == 0) {
+        keep_for_later(end == SM_BUSY ? &evictions->busy : &evictions->stuck, victim);
+        return;
+    }
+    if (end != SM_GONE)
+        sm_evictable_refresh(find_object(victim)); /* another call has taken the copy, and has yet to do that */
+    sm_member_left(victim, is_member_dirty(victim));
+}
+
+static enum sm_departure_end evict_victim(struct sm_evictions *evictions, struct sm_member *victim,
+                                          enum sm_departure_lock how)
+{
+    struct departure departure = {.how = how};
+    enum sm_departure_end end;
+    synced_mem_status status;
+    if (victim->is_of_host) {
+        status = sm_evict_host_victim(victim, how, &end);
+    } else {
+        status = evict_device_victim(victim, evictions->stream, &departure);
+        end = departure.copy ? SM_GONE : departure.was_busy ? SM_BUSY : SM_STAYS;
+    }
+    if (evictions->first.status == SYNCED_MEM_OK)
+        sm_outcome_set(&evictions->first, status);
+    return end;
+}
+
+static void evict_all(struct sm_evictions *evictions, struct sm_member *victims, enum sm_departure_lock how)
+{
     const bool of_host = victims && victims->is_of_host;
-    sm_outcome_set(&first, SYNCED_MEM_OK);
     while (victims) {
         struct sm_member *const victim = victims;
-        bool gone;
         victims = victim->next;
-        const synced_mem_status status = evict_victim(victim, stream, &gone);
-        if (first.status == SYNCED_MEM_OK)
-            sm_outcome_set(&first, status);
-        if (!gone && has_copy(victim)) {
-            sm_member_stick(victim);
-            victim->next = *stuck;
-            *stuck = victim;
-        } else {
-            if (!gone)
-                sm_evictable_refresh(find_object(victim)); /* the other call has yet to do that */
-            sm_member_left(victim, is_member_dirty(victim));
-        }
+        const enum sm_departure_end end = evict_victim(evictions, victim, how);
+        evictions->gone += end == SM_GONE;
+        end_departure(evictions, victim, end);
     }
     if (of_host)
         wait_for_evicted_on_host();
-    return sm_outcome_end(&first);
 }
 
-void sm_evict_keep(struct sm_member *stuck)
+void sm_evict(struct sm_evictions *evictions, struct sm_member *victims)
 {
-    while (stuck) {
-        struct sm_member *const member = stuck;
-        stuck = member->next;
+    evict_all(evictions, victims, SM_LOCK_IF_FREE);
+}
+
+bool sm_evict_busy(struct sm_evictions *evictions)
+{
+    struct sm_member *const busy = evictions->busy;
+    evictions->busy = NULL;
+    evict_all(evictions, busy, SM_LOCK_WAIT);
+    return busy != NULL;
+}
+
+static void keep_members(struct sm_member *list)
+{
+    while (list) {
+        struct sm_member *const member = list;
+        list = member->next;
         sm_member_left(member, is_member_dirty(member));
     }
 }
 
-static size_t count_members(const struct sm_member *list)
+void sm_evict_end(struct sm_evictions *evictions)
 {
-    size_t count = 0;
-    for (; list; list = list->next)
-        count++;
-    return count;
+    keep_members(evictions->busy);
+    keep_members(evictions->stuck);
 }
 
 bool sm_evict_bytes(int device, uint64_t bytes)
 {
-    struct sm_member *stuck = NULL;
+    struct sm_evictions evictions = {.stream = NULL};
     const struct sm_detail first = sm_detail_get();
     const struct sm_refusal_noted refusal = sm_refusal_get();
-    struct sm_member *const victims = sm_budget_choose(device, bytes);
-    const size_t chosen = count_members(victims);
-    (void)sm_evict(victims, NULL, &stuck);
-    const bool any = count_members(stuck) < chosen;
-    sm_evict_keep(stuck);
+    struct sm_member *victims = sm_budget_choose(device, bytes);
+    while (evictions.gone == 0 && (victims || sm_evict_busy(&evictions))) {
+        sm_evict(&evictions, victims);
+        victims = evictions.gone == 0 ? sm_budget_choose(device, bytes) : NULL;
+    }
+    sm_evict_end(&evictions);
     sm_refusal_set(&refusal);
     sm_detail_set(&first);
-    return any;
+    return evictions.gone > 0;
 }
 
 static uint64_t evict_while_possible(int device)

@@ -18,6 +18,8 @@
 
 struct departure {
     struct synced_mem *mem;
+    enum sm_departure_lock how;
+    bool was_busy;        /* another thread had the lock */
     struct sm_copy *copy; /* what has left the object */
     size_t bytes;
     /* Of contents that are spilled: */
@@ -53,16 +55,6 @@ static void take_copy(struct departure *departure)
     departure->copy = sm_take_copy(record, SM_CPU);
     sm_member_note(sm_member_of(departure->mem, SM_CPU), SM_BUDGET_HOST, 0, false);
     departure->bytes = departure->copy->bytes;
-}
-
-/* Takes the lock if no thread has it. Returns whether it did. */
-static bool try_lock(struct synced_mem *mem)
-{
-    sm_process_enter();
-    if (sm_mutex_try(&mem->lock))
-        return true;
-    sm_process_leave();
-    return false;
 }
 
 /* ---- Spills ---- */
@@ -141,7 +133,10 @@ static synced_mem_status begin_departure(struct departure *departure)
 {
     struct sm_transaction transaction;
     struct synced_mem *const mem = departure->mem;
-    if (sm_check_usable(mem) != SYNCED_MEM_OK || !try_lock(mem))
+    if (sm_check_usable(mem) != SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    departure->was_busy = !sm_departure_begin(mem, departure->how);
+    if (departure->was_busy)
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK); /* the object has one record */
@@ -156,7 +151,10 @@ static synced_mem_status end_departure(struct departure *departure)
 {
     struct sm_transaction transaction;
     struct synced_mem *const mem = departure->mem;
-    if (sm_check_usable(mem) != SYNCED_MEM_OK || !try_lock(mem))
+    if (sm_check_usable(mem) != SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    departure->was_busy = !sm_departure_begin(mem, departure->how);
+    if (departure->was_busy)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK);
@@ -181,13 +179,13 @@ static synced_mem_status evict_copy(struct departure *departure)
     return status;
 }
 
-synced_mem_status sm_evict_host_victim(struct sm_member *victim, bool *gone)
+synced_mem_status sm_evict_host_victim(struct sm_member *victim, enum sm_departure_lock how, enum sm_departure_end *end)
 {
-    struct departure departure = {.mem = sm_evictable_of_host(victim)->mem};
+    struct departure departure = {.mem = sm_evictable_of_host(victim)->mem, .how = how};
     const uint64_t since = sm_trace_begin();
     const synced_mem_status status = evict_copy(&departure);
-    *gone = departure.copy != NULL;
-    if (!*gone)
+    *end = departure.copy ? SM_GONE : departure.was_busy ? SM_BUSY : SM_STAYS;
+    if (!departure.copy)
         return status;
     sm_copy_retire(departure.copy);
     const bool spilled = departure.from != NULL;

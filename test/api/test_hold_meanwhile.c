@@ -1,6 +1,8 @@
 /* Tests what happens to a victim between its choice and its eviction. */
 #include "hold_kit.h"
 
+#include "cudart_emu.h"
+
 #include "object/evict.h"
 #include "object/replace.h"
 #include "object/resize.h"
@@ -16,9 +18,9 @@ static synced_mem *victim;
 static synced_mem *kept;
 static synced_mem_stream stream;
 
-synced_mem_status __real_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck)
+void __real_sm_evict(struct sm_evictions *evictions, struct sm_member *victims);
+void __wrap_sm_evict(struct sm_evictions *evictions, struct sm_member *victims);
+void __wrap_sm_evict(struct sm_evictions *evictions, struct sm_member *victims)
 {
     void *(*const run)(void *) = meanwhile;
     pthread_t thread;
@@ -27,7 +29,7 @@ synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *o
         ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
         pthread_join(thread, NULL);
     }
-    return __real_sm_evict(victims, on, stuck);
+    __real_sm_evict(evictions, victims);
 }
 
 static void *(*before_the_free)(void *);
@@ -44,6 +46,27 @@ void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on)
         pthread_join(thread, NULL);
     }
     __real_sm_copy_retire_on(copy, on);
+}
+
+/* ---- Memory that another hold has claimed ---- */
+
+static void *(*before_the_memory)(void *);
+
+synced_mem_status __real_sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *on,
+                                               struct sm_member *member, struct sm_copy **out);
+synced_mem_status __wrap_sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *on,
+                                               struct sm_member *member, struct sm_copy **out);
+synced_mem_status __wrap_sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *on,
+                                               struct sm_member *member, struct sm_copy **out)
+{
+    void *(*const run)(void *) = before_the_memory;
+    pthread_t thread;
+    before_the_memory = NULL;
+    if (run) {
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        pthread_join(thread, NULL);
+    }
+    return __real_sm_copy_obtain_device(size, alignment, on, member, out);
 }
 
 /* ---- Calls that change the memory, after they have found the object unheld ---- */
@@ -289,13 +312,72 @@ START_TEST(a_lower_budget_waits_for_a_victim)
 }
 END_TEST
 
+static synced_mem *three[3];
+
+static void *hold_the_last_two(void *unused)
+{
+    SOUND(synced_mem_hold(three + 1, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream) == SYNCED_MEM_OK);
+    return unused;
+}
+
+/* Two holds need the second object, and all three fit. */
+START_TEST(a_member_is_claimed_once)
+{
+    stream = open_stream(NON_BLOCKING);
+    for (unsigned i = 0; i < 3; i++)
+        three[i] = make_units("three", 10, i);
+    kept = make_units("kept", 30, 3);
+    set_budget(30 * UNIT);
+    OK(hold_one(kept, SYNCED_MEM_READ, stream));
+    OK(unhold_one(kept));
+    before_the_memory = hold_the_last_two;
+    OK(synced_mem_hold(three, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    ck_assert(!before_the_memory);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(is_on_device(three[i]));
+    ck_assert_uint_eq(sm_budget_used(0), 30 * UNIT);
+    OK(synced_mem_unhold(three, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold(three + 1, 2, SYNCED_MEM_SIDE_GPU));
+    release_all(three, 3);
+    RELEASE_EACH(kept);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+static void *fail_to_hold_the_last_two(void *unused)
+{
+    emu_fail("cudaMallocFromPoolAsync", 1, cudaErrorUnknown, false);
+    SOUND(synced_mem_hold(three + 1, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream) != SYNCED_MEM_OK);
+    SOUND(sm_budget_used(0) == 20 * UNIT);
+    return unused;
+}
+
+/* The claim of the second object stays for the hold that goes on. */
+START_TEST(a_claim_outlives_a_hold_that_fails)
+{
+    stream = open_stream(NON_BLOCKING);
+    for (unsigned i = 0; i < 3; i++)
+        three[i] = make_units("three", 10, i);
+    set_budget(30 * UNIT);
+    before_the_memory = fail_to_hold_the_last_two;
+    OK(synced_mem_hold(three, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_uint_eq(sm_budget_used(0), 20 * UNIT);
+    OK(synced_mem_unhold(three, 2, SYNCED_MEM_SIDE_GPU));
+    ck_assert_uint_eq(sm_budget_used(0), 20 * UNIT);
+    release_all(three, 3);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("hold_meanwhile");
     TCase *const tests = add_case(made, "meanwhile");
     add_gpu_loop_test(tests, an_object_that_is_held_by_now_keeps_its_memory, 0, CHANGES);
     add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
-                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released,
-                  a_lower_budget_waits_for_a_victim);
+                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released, a_lower_budget_waits_for_a_victim,
+                  a_member_is_claimed_once, a_claim_outlives_a_hold_that_fails);
     return made;
 }

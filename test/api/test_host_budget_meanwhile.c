@@ -5,12 +5,28 @@
 #include "object/transaction.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
 
 enum { COUNT = 4 };
 
 static synced_mem *mems[COUNT];
 static void *(*meanwhile)(void *unused); /* runs in a thread of its own, once */
 static bool locks_first;                 /* another call works on the first object, once */
+static pthread_t locker;
+static atomic_bool is_locked;
+static atomic_bool unlocks_soon;
+
+static void *keep_lock(void *unused)
+{
+    sm_lock_object(mems[0]);
+    atomic_store(&is_locked, true);
+    while (!atomic_load(&unlocks_soon))
+        (void)usleep(1000);
+    (void)usleep(20000);
+    sm_unlock_object(mems[0]);
+    return unused;
+}
 
 synced_mem_status __real_sm_file_job_wait(struct sm_file_end *end);
 synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end);
@@ -20,7 +36,9 @@ synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
     const synced_mem_status status = __real_sm_file_job_wait(end);
     if (locks_first) {
         locks_first = false;
-        sm_lock_object(mems[0]);
+        ck_assert_int_eq(pthread_create(&locker, NULL, keep_lock, NULL), 0);
+        while (!atomic_load(&is_locked))
+            (void)sched_yield();
     }
     if (run) {
         pthread_t thread;
@@ -147,8 +165,8 @@ START_TEST(contents_change_meanwhile)
 }
 END_TEST
 
-/* Another goes in its place. */
-START_TEST(a_victim_that_another_call_works_on_stays)
+/* Another goes in its place. Where there is no other, its lock is waited for. */
+START_TEST(a_victim_that_another_call_works_on_goes_last)
 {
     synced_mem_file *const scratch = make_scratch();
     synced_mem *const other = make_evictable("other", HOLD_BYTES);
@@ -164,11 +182,10 @@ START_TEST(a_victim_that_another_call_works_on_stays)
             OK(hold_host(mems[i], SYNCED_MEM_READ));
         else
             gone = i;
-    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, hold_host(other, SYNCED_MEM_OVERWRITE));
-    SAYS("other threads use the host copies");
-    sm_unlock_object(mems[0]);
-    ck_assert(has_host_copy(mems[0]));
+    atomic_store(&unlocks_soon, true);
     OK(hold_host(other, SYNCED_MEM_OVERWRITE));
+    ck_assert_int_eq(pthread_join(locker, NULL), 0);
+    ck_assert(!has_host_copy(mems[0]));
     OK(unhold_host(other));
     for (unsigned i = 1; i < COUNT; i++)
         if (i != gone)
@@ -322,7 +339,7 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "meanwhile");
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
-    add_gpu_tests(tests, a_victim_that_another_call_works_on_stays, a_victim_that_is_held_after_it_has_gone);
+    add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);
     return made;
