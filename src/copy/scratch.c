@@ -23,6 +23,7 @@ struct sm_scratch {
 static struct sm_lock guard = SM_LOCK_INITIALIZER;
 static struct sm_scratch *all;
 static struct sm_scratch *present; /* NULL: none */
+static uint64_t last_serial;       /* of the changes of present */
 
 /* ---- Sizes ---- */
 
@@ -108,17 +109,7 @@ static struct sm_scratch *find_scratch(const struct synced_mem_file *file)
     return each;
 }
 
-/* Makes that of the file the present one. Returns what is to be freed. */
-static struct sm_scratch *change_present(struct sm_scratch *scratch)
-{
-    struct sm_scratch *const before = present;
-    if (scratch)
-        scratch->holders++;
-    present = scratch;
-    return before ? drop_holder(before) : NULL;
-}
-
-synced_mem_status sm_scratch_set(struct synced_mem_file *file)
+synced_mem_status sm_scratch_set(struct synced_mem_file *file, struct sm_scratch_change *change)
 {
     struct sm_scratch *made = NULL;
     if (file)
@@ -129,12 +120,44 @@ synced_mem_status sm_scratch_set(struct synced_mem_file *file)
         made->next = all;
         all = made;
     }
-    struct sm_scratch *const gone = change_present(known ? known : made);
+    *change = (struct sm_scratch_change){.serial = ++last_serial, .before = present};
+    present = known ? known : made;
+    if (present)
+        present->holders++;
     sm_unlock(&guard);
-    free_scratch(gone);
     if (known)
         free_scratch(made);
     return SYNCED_MEM_OK;
+}
+
+void sm_scratch_keep(struct sm_scratch_change *change)
+{
+    sm_lock(&guard);
+    struct sm_scratch *const gone = change->before ? drop_holder(change->before) : NULL;
+    sm_unlock(&guard);
+    free_scratch(gone);
+}
+
+bool sm_scratch_undo(struct sm_scratch_change *change)
+{
+    sm_lock(&guard);
+    const bool is_last = change->serial == last_serial;
+    struct sm_scratch *const dropped = is_last ? present : change->before;
+    if (is_last) {
+        present = change->before;
+        change->serial = ++last_serial;
+    }
+    struct sm_scratch *const gone = dropped ? drop_holder(dropped) : NULL;
+    sm_unlock(&guard);
+    free_scratch(gone);
+    return is_last;
+}
+
+void sm_scratch_remove(void)
+{
+    struct sm_scratch_change change;
+    (void)sm_scratch_set(NULL, &change);
+    sm_scratch_keep(&change);
 }
 
 bool sm_scratch_is_set(void)

@@ -26,6 +26,7 @@ static struct budget {
 static struct sm_lock guard = SM_LOCK_INITIALIZER;
 static struct sm_events departures; /* victims that have left, or stay */
 static bool has_scratch;
+static uint64_t host_serial; /* of the last change of the scratch file that is known */
 static uint64_t last_serial;
 
 void sm_budget_lock(void)
@@ -82,12 +83,20 @@ void sm_budget_set(int device, uint64_t bytes, bool implicit)
     sm_unlock(&guard);
 }
 
-void sm_budget_set_scratch(bool is_there)
+uint64_t sm_budget_set_on_host(uint64_t bytes, bool scratch, uint64_t serial)
 {
+    struct budget *const budget = &budgets[SM_BUDGET_HOST];
     sm_lock(&guard);
-    has_scratch = is_there;
-    budgets[SM_BUDGET_HOST].policy.clean_first = true;
+    const uint64_t before = get_limit(budget);
+    if (serial > host_serial) {
+        host_serial = serial;
+        has_scratch = scratch;
+        budget->limit = bytes == SM_NO_BUDGET ? 0 : bytes + 1;
+        budget->policy.clean_first = true;
+        note_whether_any();
+    }
     sm_unlock(&guard);
+    return before;
 }
 
 uint64_t sm_budget_of(int device)

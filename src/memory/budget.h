@@ -82,11 +82,13 @@ static inline bool sm_host_budget_on(void)
 
 /* ---- Budgets ---- */
 
-/* Sets whether members of the host whose bytes no other place has can go. They are candidates from their next note. */
-void sm_budget_set_scratch(bool is_there);
-
 /* Sets a device's budget; SM_NO_BUDGET: none. implicit: only for holds, and no effect on a budget that is not. */
 void sm_budget_set(int device, uint64_t bytes, bool implicit);
+
+/* Sets the budget for host copies, and whether members of the host whose bytes no other place has can go. They are
+ * candidates from their next note. serial: of the change of the scratch file. Without effect after a later one, so that
+ * both are of the same call. Returns the budget before. */
+uint64_t sm_budget_set_on_host(uint64_t bytes, bool has_scratch, uint64_t serial);
 
 /* Returns the budget, or SM_NO_BUDGET. */
 uint64_t sm_budget_of(int device);

@@ -219,7 +219,8 @@ void sm_evict_end(struct sm_evictions *evictions)
     keep_members(evictions->stuck);
 }
 
-bool sm_evict_bytes(int device, uint64_t bytes)
+/* *failure: the first. */
+static bool evict_bytes(int device, uint64_t bytes, struct sm_outcome *failure)
 {
     struct sm_evictions evictions = {.stream = NULL};
     const struct sm_detail first = sm_detail_get();
@@ -232,30 +233,43 @@ bool sm_evict_bytes(int device, uint64_t bytes)
     sm_evict_end(&evictions);
     sm_refusal_set(&refusal);
     sm_detail_set(&first);
+    *failure = evictions.first;
     return evictions.gone > 0;
 }
 
-static uint64_t evict_while_possible(int device)
+bool sm_evict_bytes(int device, uint64_t bytes)
+{
+    struct sm_outcome ignored;
+    return evict_bytes(device, bytes, &ignored);
+}
+
+static uint64_t evict_while_possible(int device, struct sm_outcome *failure)
 {
     if (sm_budget_excess(device) > 0 && device != SM_BUDGET_HOST)
         (void)sm_copy_free_cached(device);
     uint64_t excess = sm_budget_excess(device);
-    while (excess > 0 && sm_evict_bytes(device, excess))
+    while (excess > 0 && evict_bytes(device, excess, failure))
         excess = sm_budget_excess(device);
+    if (excess == 0)
+        sm_outcome_set(failure, SYNCED_MEM_OK);
     return excess;
 }
 
 /* Retired memory counts until it is freed. Its end, or that of another thread's eviction, may let a victim go that was
  * stuck. */
-uint64_t sm_evict_excess(int device, bool waits)
+uint64_t sm_evict_excess(int device, bool waits, struct sm_outcome *failure)
 {
-    uint64_t excess = evict_while_possible(device);
-    if (excess == 0 || !waits)
-        return excess;
-    sm_retired_wait_for_own();
-    while (sm_budget_wait(device))
-        continue;
-    return evict_while_possible(device);
+    struct sm_outcome last;
+    uint64_t excess = evict_while_possible(device, &last);
+    if (excess > 0 && waits) {
+        sm_retired_wait_for_own();
+        while (sm_budget_wait(device))
+            continue;
+        excess = evict_while_possible(device, &last);
+    }
+    if (failure)
+        *failure = last;
+    return excess;
 }
 
 void sm_evictable_refresh(struct synced_mem *mem)

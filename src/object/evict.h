@@ -36,8 +36,9 @@ void sm_evict_end(struct sm_evictions *evictions);
 bool sm_evict_bytes(int device, uint64_t bytes);
 
 /* Evicts until the library has no more than the device's budget, as far as it can. waits: also waits for work on
- * retired memory. Returns by how many bytes the library still exceeds the budget. */
-uint64_t sm_evict_excess(int device, bool waits);
+ * retired memory. Returns by how many bytes the library still exceeds the budget. *failure: why members that would have
+ * to go stay; OK: none has failed to go, or there is no excess. NULL: ignored. Keeps the thread's error detail. */
+uint64_t sm_evict_excess(int device, bool waits, struct sm_outcome *failure);
 
 /* Notes the memory of an evictable object after a call that may have changed it. Without effect on others. No lock may
  * be held. */

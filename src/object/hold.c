@@ -534,9 +534,9 @@ static void keep_to_budget(const struct synced_mem *mem, enum sm_side side)
 {
     const int device = sm_device(mem);
     if (side == SM_CPU && sm_host_budget_on())
-        (void)sm_evict_excess(SM_BUDGET_HOST, false);
+        (void)sm_evict_excess(SM_BUDGET_HOST, false, NULL);
     else if (side == SM_GPU && sm_budget_on() && device >= 0 && !sm_budget_is_implicit(device))
-        (void)sm_evict_excess(device, false);
+        (void)sm_evict_excess(device, false, NULL);
 }
 
 synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, enum sm_side side, struct synced_mem **failed)

@@ -7,9 +7,12 @@
 #include "failing_calls.h"
 #include "host_budget_kit.h"
 
+#include "copy/scratch.h"
+#include "memory/budget.h"
 #include "system/file_at.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 enum { COUNT = 4, BYTES = 300000 };
 
@@ -32,11 +35,28 @@ static bool is_due(atomic_int *in)
     return left == 1;
 }
 
+static atomic_bool is_full;                    /* all writes fail */
+static void *(*before_the_undo)(void *unused); /* runs in a thread of its own, once */
+
+bool __real_sm_scratch_undo(struct sm_scratch_change *change);
+bool __wrap_sm_scratch_undo(struct sm_scratch_change *change);
+bool __wrap_sm_scratch_undo(struct sm_scratch_change *change)
+{
+    void *(*const run)(void *) = before_the_undo;
+    pthread_t thread;
+    before_the_undo = NULL;
+    if (run) {
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    return __real_sm_scratch_undo(change);
+}
+
 int __real_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
 int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
 int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset)
 {
-    if (!is_due(&fail_write_in))
+    if (!is_due(&fail_write_in) && !atomic_load(&is_full))
         return __real_sm_file_write_at(file, data, bytes, offset);
     (void)__real_sm_file_write_at(file, data, bytes / 2, offset); /* some are written */
     return ENOSPC;
@@ -84,14 +104,13 @@ static struct failing each_read(void)
 
 /* ---- The acts ---- */
 
-/* The failure of an eviction is no failure of this call, which says how much is left. */
 static synced_mem_status lower_budget(void)
 {
-    uint64_t over;
+    uint64_t over = 1;
     const synced_mem_status status = synced_mem_cpu_set_budget(0, it.scratch, &over);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    return over > 0 ? SYNCED_MEM_ERR_FILE : SYNCED_MEM_OK;
+    ck_assert_uint_eq(over, status != SYNCED_MEM_OK);
+    ck_assert_uint_eq(sm_budget_of(SM_BUDGET_HOST), status == SYNCED_MEM_OK ? 0 : 2 * BYTES);
+    return status;
 }
 
 static synced_mem_status hold_on_host(void)
@@ -283,6 +302,41 @@ START_TEST(a_full_disk)
 }
 END_TEST
 
+static void *set_another_budget(void *unused)
+{
+    SOUND(synced_mem_cpu_set_budget(5 * BYTES, NULL, NULL) == SYNCED_MEM_OK);
+    return unused;
+}
+
+/* The budget stays as it was, or as another thread has set it meanwhile. */
+START_TEST(a_full_disk_while_the_budget_is_set)
+{
+    synced_mem *mem = make_evictable("full", BYTES);
+    synced_mem_file *const scratch = make_scratch();
+    uint64_t over = 7;
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), BYTES, 3);
+    before_the_undo = _i == 0 ? NULL : set_another_budget;
+    atomic_store(&is_full, true);
+    FAILS(SYNCED_MEM_ERR_FILE, synced_mem_cpu_set_budget(0, scratch, &over));
+    SAYS("No space left");
+    ck_assert(!before_the_undo);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    atomic_store(&is_full, false);
+    ck_assert_uint_eq(over, 7);
+    ck_assert(!sm_scratch_is_set());
+    ck_assert_uint_eq(sm_budget_of(SM_BUDGET_HOST), _i == 0 ? SM_NO_BUDGET : 5 * BYTES);
+    if (_i == 0)
+        ck_assert(host_is(given(synced_mem_cpu_data(mem)), BYTES, 3)); /* without a hold */
+    OK(synced_mem_cpu_set_budget(0, scratch, &over));
+    ck_assert_uint_eq(over, 0);
+    ck_assert(!has_host_copy(mem));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mem)), BYTES, 3));
+    RELEASE_EACH(mem);
+    end_scratch(scratch);
+}
+END_TEST
+
 /* Memory that is refused does not count: the budget has room for all later. */
 START_TEST(refused_memory_does_not_count)
 {
@@ -340,6 +394,7 @@ Suite *suite(void)
     add_divided_test(failures, each_call_fails, 0, ACTS);
     add_divided_test(failures, each_allocation_fails, 0, ACTS);
     add_gpu_tests(failures, a_full_disk, refused_memory_does_not_count);
+    add_gpu_loop_test(failures, a_full_disk_while_the_budget_is_set, 0, 2);
     add_gpu_tests(add_case_without_end(made, "lost"), a_lost_device);
     return made;
 }

@@ -2,6 +2,8 @@
 #include "host_budget_kit.h"
 
 #include "copy/file_job.h"
+#include "copy/scratch.h"
+#include "memory/budget.h"
 #include "object/transaction.h"
 
 #include <pthread.h>
@@ -63,6 +65,23 @@ void __wrap_sm_copy_retire(struct sm_copy *copy)
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
     }
     __real_sm_copy_retire(copy);
+}
+
+static void *(*after_the_change)(void *unused); /* runs in a thread of its own, once */
+
+synced_mem_status __real_sm_scratch_set(struct synced_mem_file *file, struct sm_scratch_change *change);
+synced_mem_status __wrap_sm_scratch_set(struct synced_mem_file *file, struct sm_scratch_change *change);
+synced_mem_status __wrap_sm_scratch_set(struct synced_mem_file *file, struct sm_scratch_change *change)
+{
+    void *(*const run)(void *unused) = after_the_change;
+    const synced_mem_status status = __real_sm_scratch_set(file, change);
+    after_the_change = NULL;
+    if (run) {
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    return status;
 }
 
 static unsigned pattern; /* of object 0; the next ones have the next */
@@ -228,6 +247,47 @@ START_TEST(a_victim_that_is_held_after_it_has_gone)
 }
 END_TEST
 
+static synced_mem_file *other_scratch;
+
+static void *set_without_scratch(void *unused)
+{
+    SOUND(synced_mem_cpu_set_budget(HOLD_BYTES, NULL, NULL) == SYNCED_MEM_OK);
+    return unused;
+}
+
+static void *set_with_scratch(void *unused)
+{
+    SOUND(synced_mem_cpu_set_budget(HOLD_BYTES, other_scratch, NULL) == SYNCED_MEM_OK);
+    return unused;
+}
+
+/* The budget and the scratch file are those of one call: the last one. Contents that only the host has are candidates
+ * if that has a file. */
+START_TEST(two_threads_set_the_budget)
+{
+    synced_mem *const mem = make_evictable("one", HOLD_BYTES);
+    synced_mem *const next = make_evictable("two", HOLD_BYTES);
+    other_scratch = make_scratch();
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), HOLD_BYTES, 1);
+    after_the_change = _i == 0 ? set_without_scratch : set_with_scratch;
+    set_host_budget(8 * HOLD_BYTES, _i == 0 ? other_scratch : NULL);
+    ck_assert(!after_the_change);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_uint_eq(sm_budget_of(SM_BUDGET_HOST), HOLD_BYTES);
+    if (_i == 0) {
+        FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, hold_host(next, SYNCED_MEM_OVERWRITE));
+        SAYS("no scratch file");
+    } else {
+        OK(hold_host(next, SYNCED_MEM_OVERWRITE));
+        OK(unhold_host(next));
+    }
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mem)), HOLD_BYTES, 1));
+    RELEASE_EACH(mem, next);
+    end_scratch(other_scratch);
+}
+END_TEST
+
 /* ---- Threads ---- */
 
 enum { THREADS = 4, ROUNDS = 60, SHARED = 6, SIZE = 70000 };
@@ -340,6 +400,7 @@ Suite *suite(void)
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
     add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone);
+    add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);
     return made;
