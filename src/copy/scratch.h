@@ -21,6 +21,7 @@ struct sm_scratch_range {
     uint64_t offset;
     uint64_t size;
     unsigned short size_class;
+    bool is_allocated; /* the file system keeps room for its bytes, if it can */
 };
 
 /* A change of the scratch file. */
@@ -44,7 +45,8 @@ void sm_scratch_remove(void);
 /* Returns whether there is one. */
 bool sm_scratch_is_set(void);
 
-/* Takes a range, and holds it. *out is NULL if there is no scratch file. ERR_OUT_OF_HOST_MEMORY. */
+/* Takes a range, for which the file system then has room, and holds it. *out is NULL if there is no scratch file, or on
+ * failure. Blocks; no lock may be held. ERR_FILE: there is no room. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
 void sm_scratch_hold(struct sm_scratch_range *range);
 /* Removes a holder. After the last one other contents may be there. Ignores NULL. */

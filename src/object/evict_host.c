@@ -24,10 +24,10 @@ struct departure {
     size_t bytes;
     /* Of contents that are spilled: */
     struct sm_backing *backing; /* NULL: they need not be spilled, or can't */
+    size_t size;                /* that it was made for */
     struct sm_file_end end;
-    const struct sm_copy *from;
+    const struct sm_copy *from; /* NULL: they are not spilled */
     unsigned given;
-    size_t size;
 };
 
 bool sm_is_host_only_copy(const struct synced_mem *mem)
@@ -59,9 +59,12 @@ static void take_copy(struct departure *departure)
 
 /* ---- Spills ---- */
 
-static synced_mem_status make_backing(struct departure *departure)
+/* Makes room in the scratch file, which may take long, so that no lock is held. Without a scratch file there is no
+ * backing. */
+static synced_mem_status prepare_spill(struct departure *departure)
 {
     struct sm_scratch_range *range;
+    departure->size = sm_size(departure->mem);
     SM_TRY(sm_scratch_take(departure->size, &range));
     return range ? sm_backing_make_spilled(range, departure->mem, departure->size, &departure->backing) : SYNCED_MEM_OK;
 }
@@ -85,19 +88,17 @@ static synced_mem_status begin_write(struct departure *departure, struct sm_copy
     return SYNCED_MEM_OK;
 }
 
+/* Another call may have changed the contents since they were prepared for. Then the victim is tried again. */
 static synced_mem_status begin_spill(struct departure *departure)
 {
     struct sm_copy *const copy = sm_copy_of(sm_own_record(departure->mem), SM_CPU);
+    departure->was_busy = !departure->backing || departure->size != sm_size(departure->mem);
+    if (departure->was_busy)
+        return SYNCED_MEM_OK;
+    SM_TRY(begin_write(departure, copy));
     departure->from = copy;
     departure->given = copy->given;
-    departure->size = sm_size(departure->mem);
-    SM_TRY(make_backing(departure));
-    if (!departure->backing)
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = begin_write(departure, copy);
-    if (status != SYNCED_MEM_OK)
-        drop_backing(departure);
-    return status;
+    return SYNCED_MEM_OK;
 }
 
 /* Returns whether the contents are those that were spilled. */
@@ -168,11 +169,12 @@ static synced_mem_status end_departure(struct departure *departure)
 
 static synced_mem_status evict_copy(struct departure *departure)
 {
-    SM_TRY(begin_departure(departure));
-    if (!departure->backing)
-        return SYNCED_MEM_OK;
-    synced_mem_status status = sm_file_job_wait(&departure->end);
-    if (status == SYNCED_MEM_OK)
+    if (sm_is_host_only_copy(departure->mem))
+        SM_TRY(prepare_spill(departure));
+    synced_mem_status status = begin_departure(departure);
+    if (status == SYNCED_MEM_OK && departure->from)
+        status = sm_file_job_wait(&departure->end);
+    if (status == SYNCED_MEM_OK && departure->from)
         status = end_departure(departure);
     if (departure->backing)
         drop_backing(departure);

@@ -75,9 +75,26 @@ synced_mem_status __wrap_sm_scratch_set(struct synced_mem_file *file, struct sm_
 {
     void *(*const run)(void *unused) = after_the_change;
     const synced_mem_status status = __real_sm_scratch_set(file, change);
-    after_the_change = NULL;
     if (run) {
         pthread_t thread;
+        after_the_change = NULL;
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    return status;
+}
+
+static void *(*after_the_range)(void *unused); /* runs in a thread of its own, once */
+
+synced_mem_status __real_sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
+synced_mem_status __wrap_sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
+synced_mem_status __wrap_sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
+{
+    void *(*const run)(void *unused) = after_the_range;
+    const synced_mem_status status = __real_sm_scratch_take(size, out);
+    if (run) {
+        pthread_t thread;
+        after_the_range = NULL;
         ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
     }
@@ -288,6 +305,29 @@ START_TEST(two_threads_set_the_budget)
 }
 END_TEST
 
+static void *shrink(void *unused)
+{
+    SOUND(synced_mem_resize(mems[0], 1000) == SYNCED_MEM_OK);
+    return unused;
+}
+
+/* The range is for other contents, so the victim is tried again. */
+START_TEST(a_victim_that_is_resized_before_its_spill)
+{
+    synced_mem_file *const scratch = make_scratch();
+    make_many(mems, 1, 7);
+    after_the_range = shrink;
+    set_host_budget(0, scratch);
+    ck_assert(!after_the_range);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert(!has_host_copy(mems[0]));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mems[0])), 1000, 7));
+    release_all(mems, 1);
+    end_scratch(scratch);
+}
+END_TEST
+
 /* ---- Threads ---- */
 
 enum { THREADS = 4, ROUNDS = 60, SHARED = 6, SIZE = 70000 };
@@ -399,7 +439,8 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "meanwhile");
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
-    add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone);
+    add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
+                  a_victim_that_is_resized_before_its_spill);
     add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);
