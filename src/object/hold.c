@@ -156,13 +156,13 @@ struct patience {
 static bool wait_for_room(const struct sm_reservation *reservation, struct patience *patience)
 {
     const bool others_left = sm_reservation_wait(reservation);
-    if (patience->rounds == MOST_ROUNDS)
-        return others_left;
-    if (reservation->any_retired)
+    const bool is_patient = patience->rounds < MOST_ROUNDS;
+    if (is_patient && reservation->any_retired)
         sm_retired_wait_for_own();
-    const bool passed = sm_hands_wait(patience->passed); /* others may free what this thread has not found */
-    patience->rounds += reservation->any_retired || passed;
-    return others_left || reservation->any_retired || passed;
+    const bool passed = is_patient && sm_hands_wait(patience->passed); /* others may free what was not found */
+    const bool any_freed = is_patient && (reservation->any_retired || passed);
+    patience->rounds += any_freed;
+    return others_left || any_freed;
 }
 
 /* Returns whether any of the objects has a claim on the device. With the lock of the budgets. */
@@ -185,11 +185,8 @@ static bool choose_more(struct sm_reservation *reservation, struct synced_mem *c
 
 static synced_mem_status fail_to_make_room(int device)
 {
-    if (device == SM_BUDGET_HOST)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
-                       "the host copies that would have to go to make room are out as tensors, or held by now");
-    return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-                   "what would have to go from device %d to make room is out as tensors, or held by now", device);
+    return sm_fail(device == SM_BUDGET_HOST ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                   "the copies that would have to go to make room are out as tensors, or held by now");
 }
 
 /* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Then those go whose

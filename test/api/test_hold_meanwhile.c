@@ -6,6 +6,7 @@
 #include "object/evict.h"
 #include "object/replace.h"
 #include "object/resize.h"
+#include "object/transaction.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -312,6 +313,46 @@ START_TEST(a_lower_budget_waits_for_a_victim)
 }
 END_TEST
 
+static atomic_bool is_locked;
+
+/* Works on the victim for a while. */
+static void *lock_for_a_while(void *unused)
+{
+    sm_lock_object(victim);
+    atomic_store(&is_locked, true);
+    (void)usleep(20000);
+    sm_unlock_object(victim);
+    return unused;
+}
+
+static pthread_t locker;
+
+static void *begin_to_lock(void *unused)
+{
+    SOUND(pthread_create(&locker, NULL, lock_for_a_while, NULL) == 0);
+    while (!atomic_load(&is_locked))
+        (void)sched_yield();
+    return unused;
+}
+
+/* No other can go, so the hold waits until the other call has ended. */
+START_TEST(a_victim_that_another_call_works_on)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    OK(hold_one(kept, SYNCED_MEM_READ, stream));
+    meanwhile = begin_to_lock;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    pthread_join(locker, NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert(!is_on_device(victim));
+    OK(unhold_one(wanted));
+    OK(unhold_one(kept));
+    RELEASE_EACH(victim, kept, wanted);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 static synced_mem *three[3];
 
 static void *hold_the_last_two(void *unused)
@@ -376,8 +417,8 @@ Suite *suite(void)
     Suite *const made = suite_create("hold_meanwhile");
     TCase *const tests = add_case(made, "meanwhile");
     add_gpu_loop_test(tests, an_object_that_is_held_by_now_keeps_its_memory, 0, CHANGES);
-    add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
-                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released, a_lower_budget_waits_for_a_victim,
-                  a_member_is_claimed_once, a_claim_outlives_a_hold_that_fails);
+    add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_that_another_call_works_on,
+                  a_victim_without_a_copy_has_left, a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released,
+                  a_lower_budget_waits_for_a_victim, a_member_is_claimed_once, a_claim_outlives_a_hold_that_fails);
     return made;
 }

@@ -1,5 +1,5 @@
 /* Tests threads that hold overlapping sets, of which the union fits exactly: no hold is refused. */
-#include "host_budget_kit.h"
+#include "hold_kit.h"
 
 #include <pthread.h>
 
@@ -133,9 +133,9 @@ START_TEST(sets_that_fit_on_the_host)
     side = SYNCED_MEM_SIDE_CPU;
     make_pool();
     OK(synced_mem_async_gpu_push_n(pool, POOL, NULL));
-    set_host_budget(FIT * SIZE, NULL);
+    OK(synced_mem_cpu_set_budget(FIT * SIZE, NULL, NULL));
     run_threads((unsigned)_i);
-    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    OK(synced_mem_cpu_set_budget(SYNCED_MEM_NO_BUDGET, NULL, NULL));
     release_all(pool, POOL);
 }
 END_TEST

@@ -311,6 +311,32 @@ static void *shrink(void *unused)
     return unused;
 }
 
+static void *begin_to_lock(void *unused)
+{
+    SOUND(pthread_create(&locker, NULL, keep_lock, NULL) == 0);
+    while (!atomic_load(&is_locked))
+        (void)sched_yield();
+    atomic_store(&unlocks_soon, true);
+    return unused;
+}
+
+/* There is no other victim. */
+START_TEST(a_victim_that_another_call_works_on_before_its_spill)
+{
+    synced_mem_file *const scratch = make_scratch();
+    make_many(mems, 1, 7);
+    after_the_range = begin_to_lock;
+    set_host_budget(0, scratch);
+    ck_assert_int_eq(pthread_join(locker, NULL), 0);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert(!has_host_copy(mems[0]));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mems[0])), HOLD_BYTES, 7));
+    release_all(mems, 1);
+    end_scratch(scratch);
+}
+END_TEST
+
 /* The range is for other contents, so the victim is tried again. */
 START_TEST(a_victim_that_is_resized_before_its_spill)
 {
@@ -440,7 +466,7 @@ Suite *suite(void)
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
     add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
-                  a_victim_that_is_resized_before_its_spill);
+                  a_victim_that_is_resized_before_its_spill, a_victim_that_another_call_works_on_before_its_spill);
     add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);
