@@ -435,6 +435,10 @@ START_TEST(refused_memory_does_not_count)
     emu_set_pinned_memory(0);
     for (unsigned i = 0; i < COUNT; i++)
         FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, hold_host(mems[i], SYNCED_MEM_OVERWRITE));
+    synced_mem *const plain = make_on(HOLD_BYTES, 0);
+    ck_assert_ptr_null(synced_mem_overwrite_cpu_data(plain));
+    ck_assert_uint_eq(sm_budget_used(SM_BUDGET_HOST), 0);
+    RELEASE_EACH(plain);
     emu_set_pinned_memory(SIZE_MAX);
     for (unsigned i = 0; i < COUNT; i++) {
         OK(hold_host(mems[i], SYNCED_MEM_OVERWRITE));
