@@ -15,7 +15,7 @@ enum { LAYERS = 12, LAYER = 1 << 18, FIT = 4 };
 static bool limit_host_copies(const char *path, uint64_t bytes)
 {
     synced_mem_file *scratch;
-    const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600); /* add O_DIRECT, to spare the system's cache */
+    const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     CHECK(fd >= 0 && unlink(path) == 0);
     CHECK(synced_mem_file_open(&scratch, fd) == SYNCED_MEM_OK && close(fd) == 0);
     const bool limited = synced_mem_cpu_set_budget(bytes, scratch, NULL) == SYNCED_MEM_OK;

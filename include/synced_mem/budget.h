@@ -73,11 +73,14 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_set_budget(int device, uint64_t 
  * Later allocations that would exceed the budget evict, or fail with ERR_OUT_OF_HOST_MEMORY. Set it while no thread
  * uses pointers to host copies of evictable objects. The shutdown removes it.
  * @param bytes  SYNCED_MEM_NO_BUDGET: no limit, as at first
- * @param scratch  a file, which the library keeps open, and of which it uses every byte; or NULL. Open it with
- *                 O_DIRECT, as it would else fill the system's cache. In a forked child contents in it are ERR_FORKED
+ * @param scratch  a file on a disk, which the library keeps open, and of which it uses every byte; or NULL. On Linux
+ *                 it goes past the system's cache, and has the file system keep room for contents before they are
+ *                 written, where the file system can do either. In a forked child contents in it are ERR_FORKED
  * @param over  gets the number of bytes by which host copies still exceed the budget, which is no failure; or NULL
  * Blocking: until contents are written; until work on released copies has ended, if copies still exceed the budget.
- * Errors: ERR_INVALID_ARGUMENT (the file can't be written, or is in memory). @since 0.2 */
+ * Errors: ERR_INVALID_ARGUMENT (the file can't be written, or is in memory); ERR_FILE (the scratch file has no room or
+ * could not be written, and copies exceed the budget: the budget and the scratch file are those from before; copies
+ * that have gone stay in the new file). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_cpu_set_budget(uint64_t bytes, struct synced_mem_file *scratch,
                                                            uint64_t *over);
 

@@ -70,7 +70,7 @@ static synced_mem_status set_budget(int device, uint64_t bytes, uint64_t *over)
         return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d is not valid", device);
     SM_TRY(sm_device_resolve(device, &found));
     sm_budget_set(found, bytes, false);
-    const uint64_t excess = sm_evict_excess(found, true);
+    const uint64_t excess = sm_evict_excess(found, true, NULL);
     if (over)
         *over = excess;
     return SYNCED_MEM_OK;
@@ -82,15 +82,32 @@ synced_mem_status synced_mem_gpu_set_budget(int device, uint64_t bytes, uint64_t
     return sm_report(set_budget(device, bytes, over), __func__, NULL);
 }
 
+/* The host copies that have gone stay in the file that they went to. */
+static void undo_host_budget(struct sm_scratch_change *change, uint64_t before)
+{
+    const bool had_scratch = change->before != NULL;
+    if (!sm_scratch_undo(change))
+        return;
+    (void)sm_budget_set_on_host(before, had_scratch, change->serial);
+    sm_evictables_refresh();
+}
+
 /* The pointers to the host are withdrawn before anything is evicted. */
 static synced_mem_status set_host_budget(uint64_t bytes, synced_mem_file *scratch, uint64_t *over)
 {
+    struct sm_scratch_change change;
+    struct sm_outcome failure;
+    synced_mem_file *const file = bytes == SYNCED_MEM_NO_BUDGET ? NULL : scratch;
     SM_TRY(sm_process_check_not_forked("the memory of the library"));
-    SM_TRY(sm_scratch_set(bytes == SYNCED_MEM_NO_BUDGET ? NULL : scratch));
-    sm_budget_set_scratch(sm_scratch_is_set());
-    sm_budget_set(SM_BUDGET_HOST, bytes, false);
+    SM_TRY(sm_scratch_set(file, &change));
+    const uint64_t before = sm_budget_set_on_host(bytes, file != NULL, change.serial);
     sm_evictables_refresh();
-    const uint64_t excess = sm_evict_excess(SM_BUDGET_HOST, true);
+    const uint64_t excess = sm_evict_excess(SM_BUDGET_HOST, true, &failure);
+    if (failure.status != SYNCED_MEM_OK) {
+        undo_host_budget(&change, before);
+        return sm_outcome_end(&failure);
+    }
+    sm_scratch_keep(&change);
     if (over)
         *over = excess;
     return SYNCED_MEM_OK;

@@ -398,7 +398,7 @@ static synced_mem_status shut_down_library(void)
     if (status == SYNCED_MEM_OK)
         sm_budget_reset();
     if (status == SYNCED_MEM_OK)
-        (void)sm_scratch_set(NULL);
+        sm_scratch_remove();
     if (status == SYNCED_MEM_OK)
         sm_allocator_shutdown();
     sm_copy_trim();

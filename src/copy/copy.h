@@ -28,6 +28,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct sm_member; /* memory/budget.h */
+
 /* Whether work is queued on a copy of which nobody can tell when it ends. Memory that such work reads stays usable, as
  * nobody wants the bytes that it reads. Memory that it writes is not usable. Neither may be freed. */
 enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
@@ -134,17 +136,19 @@ struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source);
 void sm_copy_struct_give(struct sm_copy *copy);
 
 /* Obtains host memory of the library's own: page-locked for a device, or pageable if device is -1. With zeroed set its
- * contents are zeros. The caller owns *out; on failure it is unchanged. ERR_OUT_OF_HOST_MEMORY: there is too little. */
-synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out);
+ * contents are zeros. member: that the memory is for, which may have claimed it; or NULL. The caller owns *out; on
+ * failure it is unchanged. ERR_OUT_OF_HOST_MEMORY: there is too little. */
+synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_member *member,
+                                      struct sm_copy **out);
 
 /* Returns the bytes of the device memory that an object of this size gets, and the most of its host memory. */
 size_t sm_copy_device_bytes(size_t size, size_t alignment);
 size_t sm_copy_host_bytes(size_t size, size_t alignment);
 
-/* Obtains device memory of the library's own, usable in the stream's order. Waits for no work. The caller owns *out; on
- * failure it is unchanged. ERR_OUT_OF_DEVICE_MEMORY: there is too little. */
+/* Obtains device memory of the library's own, usable in the stream's order. Waits for no work. member: as above. The
+ * caller owns *out; on failure it is unchanged. ERR_OUT_OF_DEVICE_MEMORY: there is too little. */
 synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
-                                        struct sm_copy **out);
+                                        struct sm_member *member, struct sm_copy **out);
 
 /* Obtains memory that host and device use at once and at the same address: managed, or page-locked and mapped. With
  * zeroed set its contents are zeros. The caller owns *out; on failure it is unchanged. ERR_INVALID_STATE: the device

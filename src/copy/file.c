@@ -50,6 +50,19 @@ static synced_mem_status open_descriptors(struct synced_mem_file *file, int desc
     return fail_to_open(descriptor, error);
 }
 
+static synced_mem_status make_file(const struct sm_file_facts *facts, struct synced_mem_file **out)
+{
+    struct synced_mem_file *const file = calloc(1, sizeof *file);
+    if (!file)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a file");
+    atomic_init(&file->references, 1);
+    file->generation = sm_process_generation();
+    file->facts = *facts;
+    file->cached = -1;
+    *out = file;
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_file_open(int descriptor, struct synced_mem_file **out)
 {
     struct sm_file_facts facts;
@@ -57,18 +70,41 @@ synced_mem_status sm_file_open(int descriptor, struct synced_mem_file **out)
     if (error != 0)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the descriptor %d: %s", descriptor, strerror(error));
     SM_TRY(check_facts(&facts, descriptor));
-    struct synced_mem_file *const file = calloc(1, sizeof *file);
-    if (!file)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a file");
-    atomic_init(&file->references, 1);
-    file->generation = sm_process_generation();
-    file->facts = facts;
-    file->cached = -1;
+    struct synced_mem_file *file;
+    SM_TRY(make_file(&facts, &file));
     const synced_mem_status status = open_descriptors(file, descriptor);
     if (status != SYNCED_MEM_OK) {
         free(file);
         return status;
     }
+    *out = file;
+    return SYNCED_MEM_OK;
+}
+
+/* Opens both descriptors. Returns false if the system does not open the file past its cache: nothing is open then. */
+static bool open_direct_descriptors(struct synced_mem_file *direct, int descriptor)
+{
+    const struct sm_file_facts wanted = direct->facts;
+    const bool is_open = sm_file_reopen(descriptor, &wanted, false, &direct->descriptor) == 0;
+    const bool is_direct = is_open && sm_file_examine(direct->descriptor, &direct->facts) == 0 &&
+                           direct->facts.direct && sm_file_reopen(descriptor, &wanted, true, &direct->cached) == 0;
+    if (is_open && !is_direct)
+        (void)sm_file_close(direct->descriptor);
+    return is_direct;
+}
+
+synced_mem_status sm_file_open_direct(struct synced_mem_file *file, struct synced_mem_file **out)
+{
+    struct sm_file_facts facts = file->facts;
+    struct synced_mem_file *direct;
+    facts.direct = true;
+    SM_TRY(make_file(&facts, &direct));
+    if (!file->facts.direct && open_direct_descriptors(direct, file->descriptor)) {
+        *out = direct;
+        return SYNCED_MEM_OK;
+    }
+    free(direct);
+    sm_file_hold(file);
     *out = file;
     return SYNCED_MEM_OK;
 }

@@ -53,6 +53,9 @@ struct synced_mem_file {
 /* Opens the file behind the program's descriptor once more. ERR_INVALID_ARGUMENT: it can't be read at offsets, or is
  * not open. ERR_FILE: the system refuses. */
 synced_mem_status sm_file_open(int descriptor, struct synced_mem_file **out);
+/* Opens it once more, past the system's cache, where the system and the file system allow that. Else holds it.
+ * ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_file_open_direct(struct synced_mem_file *file, struct synced_mem_file **out);
 void sm_file_hold(struct synced_mem_file *file);
 /* Removes a reference. The last one closes the file. Ignores NULL. */
 void sm_file_drop(struct synced_mem_file *file);

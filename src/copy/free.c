@@ -32,8 +32,8 @@ synced_mem_status sm_free_device(struct sm_copy *copy)
     synced_mem_status status = only ? sm_stream_free(only, copy->base, &freed) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && !freed)
         status = free_on_internal(copy);
-    if ((status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST) && !copy->is_cached)
-        sm_gpu_freed(copy->device, copy->bytes);
+    if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
+        (copy->is_cached ? sm_gpu_spare_freed : sm_gpu_freed)(copy->device, copy->bytes);
     return status;
 }
 

@@ -57,7 +57,8 @@ size_t sm_copy_host_bytes(size_t size, size_t alignment)
     return compute_allocation_size(size, alignment, SM_DEVICE_ALIGNMENT);
 }
 
-static synced_mem_status obtain_host(size_t size, size_t alignment, int device, bool zeroed, bool claimed,
+/* Does not count the memory. *from: where it came from, in the trace's words. */
+static synced_mem_status obtain_host(size_t size, size_t alignment, int device, bool zeroed, const char **from,
                                      struct sm_copy **out)
 {
     const bool pinned = device >= 0;
@@ -66,14 +67,14 @@ static synced_mem_status obtain_host(size_t size, size_t alignment, int device, 
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     synced_mem_status status = SYNCED_MEM_OK;
     const size_t bytes = compute_allocation_size(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : LEAST_PAGE);
-    const char *from = "system";
     void *base = NULL;
+    *from = "system";
     if (pinned) {
         struct sm_pinned memory = {.data = NULL};
         status = sm_host_pool_alloc(device, sm_guard_room(bytes), &memory);
         base = memory.data;
         copy->block = memory.block;
-        from = memory.fresh ? "runtime" : "pool";
+        *from = memory.fresh ? "runtime" : "pool";
     } else {
         base = sm_host_memory_alloc(bytes, alignment < LEAST_PAGE ? alignment : LEAST_PAGE, zeroed);
         if (!base)
@@ -86,26 +87,32 @@ static synced_mem_status obtain_host(size_t size, size_t alignment, int device, 
     set_allocation(copy, base, bytes, alignment);
     if (pinned && zeroed)
         memset(sm_copy_data(copy), 0, size);
-    sm_count_up(SM_COUNT_host_allocations, 1);
-    if (claimed)
-        sm_budget_obtained_on_host(bytes, pinned);
-    else
-        sm_host_obtained(bytes, pinned);
-    trace_allocation(copy, from);
     *out = copy;
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
+synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_member *member,
+                                      struct sm_copy **out)
 {
-    const size_t bytes = compute_allocation_size(size, alignment, device >= 0 ? SM_DEVICE_ALIGNMENT : LEAST_PAGE);
+    const bool pinned = device >= 0;
+    const size_t bytes = compute_allocation_size(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : LEAST_PAGE);
     const bool claims = sm_host_budget_on();
+    const char *from;
     if (claims)
-        SM_TRY(sm_refusal_note(sm_budget_claim(SM_BUDGET_HOST, bytes), -1, bytes));
-    const synced_mem_status status = obtain_host(size, alignment, device, zeroed, claims, out);
-    if (status != SYNCED_MEM_OK && claims)
-        sm_budget_unclaim(SM_BUDGET_HOST, bytes);
-    return status;
+        SM_TRY(sm_refusal_note(sm_budget_claim(SM_BUDGET_HOST, bytes, member), -1, bytes));
+    const synced_mem_status status = obtain_host(size, alignment, device, zeroed, &from, out);
+    if (status != SYNCED_MEM_OK) {
+        if (claims)
+            sm_budget_unclaim(SM_BUDGET_HOST, bytes, member);
+        return status;
+    }
+    sm_count_up(SM_COUNT_host_allocations, 1);
+    if (claims)
+        sm_budget_obtained_on_host(bytes, pinned, member);
+    else
+        sm_host_obtained(bytes, pinned);
+    trace_allocation(*out, from);
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status obtain_fresh_copy(const struct sm_stream *stream, size_t bytes, struct sm_copy **out)
@@ -144,29 +151,42 @@ size_t sm_copy_device_bytes(size_t size, size_t alignment)
     return compute_allocation_size(size, alignment, SM_DEVICE_ALIGNMENT);
 }
 
+static synced_mem_status obtain_fresh_within_budget(const struct sm_stream *stream, size_t bytes,
+                                                    struct sm_member *member, struct sm_copy **out)
+{
+    const int device = stream->device;
+    const bool claims = sm_budget_on();
+    if (claims)
+        SM_TRY(sm_refusal_note(sm_budget_claim(device, bytes, member), device, bytes));
+    const synced_mem_status status = obtain_fresh_copy(stream, bytes, out);
+    if (status != SYNCED_MEM_OK) {
+        if (claims)
+            sm_budget_unclaim(device, bytes, member);
+        return status;
+    }
+    if (claims)
+        sm_budget_obtained(device, bytes, member);
+    else
+        sm_gpu_obtained(device, bytes);
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
-                                        struct sm_copy **out)
+                                        struct sm_member *member, struct sm_copy **out)
 {
     const size_t bytes = sm_copy_device_bytes(size, alignment);
     struct sm_copy *copy = take_cached_copy(stream, bytes);
     const bool cached = copy != NULL;
-    const bool claims = !cached && sm_budget_on();
-    if (claims)
-        SM_TRY(sm_refusal_note(sm_budget_claim(stream->device, bytes), stream->device, bytes));
-    const synced_mem_status status = cached ? SYNCED_MEM_OK : obtain_fresh_copy(stream, bytes, &copy);
-    if (status != SYNCED_MEM_OK) {
-        if (claims)
-            sm_budget_unclaim(stream->device, bytes);
-        return status;
-    }
+    if (cached && sm_budget_on())
+        sm_budget_reused(stream->device, bytes, member);
+    else if (cached)
+        sm_gpu_reused(stream->device, bytes);
+    else
+        SM_TRY(obtain_fresh_within_budget(stream, bytes, member, &copy));
     set_allocation(copy, copy->base, bytes, alignment);
     copy->is_cached = false;
     copy->given = sm_copy_first_given();
     copy->arrivals = 0;
-    if (claims)
-        sm_budget_obtained(stream->device, bytes);
-    else
-        sm_gpu_obtained(stream->device, bytes);
     if (sm_trace_on()) {
         const char *const fresh = sm_device_frees_in_order(stream->device) ? "pool" : "runtime";
         trace_allocation(copy, cached ? "spare" : fresh);

@@ -17,7 +17,7 @@ static struct sm_copy *keep_in_cache(struct sm_copy *copy)
     sm_inflight_note_strays(copy);
     if (copy->untracked || sm_copy_end_streamless(copy) != SYNCED_MEM_OK)
         return copy;
-    sm_gpu_freed(copy->device, copy->bytes);
+    sm_gpu_spared(copy->device, copy->bytes);
     copy->is_cached = true;
     return sm_device_cache_keep(copy);
 }

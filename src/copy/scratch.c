@@ -4,6 +4,7 @@
 #include "base/process.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Direct writes go in whole blocks, which are seldom larger. */
 enum { LEAST_BLOCK = 4096 };
@@ -12,9 +13,10 @@ enum { STEPS_LOG = 3, STEPS = 1 << STEPS_LOG, CLASSES = STEPS * 64 };
 
 /* Guarded by the lock of all. A file has one, as long as any of its ranges has contents. */
 struct sm_scratch {
-    struct sm_scratch *next;      /* of all */
-    struct synced_mem_file *file; /* held */
-    size_t holders;               /* ranges, and the library while it is the present one */
+    struct sm_scratch *next;       /* of all */
+    struct synced_mem_file *given; /* by the program; held */
+    struct synced_mem_file *file;  /* the same, past the system's cache where that is possible; held */
+    size_t holders;                /* ranges, and the library while it is the present one */
     uint64_t block;
     uint64_t end; /* of the last range */
     struct sm_scratch_range *free[CLASSES];
@@ -23,6 +25,7 @@ struct sm_scratch {
 static struct sm_lock guard = SM_LOCK_INITIALIZER;
 static struct sm_scratch *all;
 static struct sm_scratch *present; /* NULL: none */
+static uint64_t last_serial;       /* of the changes of present */
 
 /* ---- Sizes ---- */
 
@@ -73,6 +76,7 @@ static void free_scratch(struct sm_scratch *scratch)
         }
     }
     sm_file_drop(scratch->file);
+    sm_file_drop(scratch->given);
     free(scratch);
 }
 
@@ -92,9 +96,15 @@ static synced_mem_status make_scratch(struct synced_mem_file *file, struct sm_sc
     struct sm_scratch *const scratch = calloc(1, sizeof *scratch);
     if (!scratch)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a scratch file");
+    const synced_mem_status status = sm_file_open_direct(file, &scratch->file);
+    if (status != SYNCED_MEM_OK) {
+        free(scratch);
+        return status;
+    }
+    const size_t alignment = scratch->file->facts.alignment;
     sm_file_hold(file);
-    scratch->file = file;
-    scratch->block = file->facts.alignment > LEAST_BLOCK ? file->facts.alignment : LEAST_BLOCK;
+    scratch->given = file;
+    scratch->block = alignment > LEAST_BLOCK ? alignment : LEAST_BLOCK;
     *out = scratch;
     return SYNCED_MEM_OK;
 }
@@ -103,22 +113,12 @@ static synced_mem_status make_scratch(struct synced_mem_file *file, struct sm_sc
 static struct sm_scratch *find_scratch(const struct synced_mem_file *file)
 {
     struct sm_scratch *each = all;
-    while (each && each->file != file)
+    while (each && each->given != file)
         each = each->next;
     return each;
 }
 
-/* Makes that of the file the present one. Returns what is to be freed. */
-static struct sm_scratch *change_present(struct sm_scratch *scratch)
-{
-    struct sm_scratch *const before = present;
-    if (scratch)
-        scratch->holders++;
-    present = scratch;
-    return before ? drop_holder(before) : NULL;
-}
-
-synced_mem_status sm_scratch_set(struct synced_mem_file *file)
+synced_mem_status sm_scratch_set(struct synced_mem_file *file, struct sm_scratch_change *change)
 {
     struct sm_scratch *made = NULL;
     if (file)
@@ -129,12 +129,44 @@ synced_mem_status sm_scratch_set(struct synced_mem_file *file)
         made->next = all;
         all = made;
     }
-    struct sm_scratch *const gone = change_present(known ? known : made);
+    *change = (struct sm_scratch_change){.serial = ++last_serial, .before = present};
+    present = known ? known : made;
+    if (present)
+        present->holders++;
     sm_unlock(&guard);
-    free_scratch(gone);
     if (known)
         free_scratch(made);
     return SYNCED_MEM_OK;
+}
+
+void sm_scratch_keep(struct sm_scratch_change *change)
+{
+    sm_lock(&guard);
+    struct sm_scratch *const gone = change->before ? drop_holder(change->before) : NULL;
+    sm_unlock(&guard);
+    free_scratch(gone);
+}
+
+bool sm_scratch_undo(struct sm_scratch_change *change)
+{
+    sm_lock(&guard);
+    const bool is_last = change->serial == last_serial;
+    struct sm_scratch *const dropped = is_last ? present : change->before;
+    if (is_last) {
+        present = change->before;
+        change->serial = ++last_serial;
+    }
+    struct sm_scratch *const gone = dropped ? drop_holder(dropped) : NULL;
+    sm_unlock(&guard);
+    free_scratch(gone);
+    return is_last;
+}
+
+void sm_scratch_remove(void)
+{
+    struct sm_scratch_change change;
+    (void)sm_scratch_set(NULL, &change);
+    sm_scratch_keep(&change);
 }
 
 bool sm_scratch_is_set(void)
@@ -169,19 +201,6 @@ static struct sm_scratch_range *take_range(uint64_t size, struct sm_scratch_rang
     return range;
 }
 
-synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
-{
-    struct sm_scratch_range *const fresh = calloc(1, sizeof *fresh);
-    if (!fresh)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a scratch file");
-    sm_lock(&guard);
-    *out = present ? take_range(size, fresh) : NULL;
-    sm_unlock(&guard);
-    if (*out != fresh)
-        free(fresh);
-    return SYNCED_MEM_OK;
-}
-
 void sm_scratch_hold(struct sm_scratch_range *range)
 {
     sm_lock(&guard);
@@ -206,6 +225,39 @@ void sm_scratch_drop(struct sm_scratch_range *range)
     struct sm_scratch *const gone = --range->holders == 0 ? free_range(range) : NULL;
     sm_unlock(&guard);
     free_scratch(gone);
+}
+
+/* The caller alone holds the range. */
+static synced_mem_status allocate_range(struct sm_scratch_range *range)
+{
+    const int error =
+        range->is_allocated ? 0 : sm_file_allocate(range->scratch->file->descriptor, range->offset, range->size);
+    range->is_allocated = error == 0;
+    if (error == 0)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FILE, "the scratch file has no room for %llu bytes at offset %llu: %s",
+                   (unsigned long long)range->size, (unsigned long long)range->offset, strerror(error));
+}
+
+synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
+{
+    struct sm_scratch_range *const fresh = calloc(1, sizeof *fresh);
+    *out = NULL;
+    if (!fresh)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a scratch file");
+    sm_lock(&guard);
+    struct sm_scratch_range *const range = present ? take_range(size, fresh) : NULL;
+    sm_unlock(&guard);
+    if (range != fresh)
+        free(fresh);
+    if (!range)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = allocate_range(range);
+    if (status != SYNCED_MEM_OK)
+        sm_scratch_drop(range);
+    else
+        *out = range;
+    return status;
 }
 
 struct synced_mem_file *sm_scratch_file(const struct sm_scratch_range *range)

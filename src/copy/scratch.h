@@ -21,17 +21,32 @@ struct sm_scratch_range {
     uint64_t offset;
     uint64_t size;
     unsigned short size_class;
+    bool is_allocated; /* the file system keeps room for its bytes, if it can */
+};
+
+/* A change of the scratch file. */
+struct sm_scratch_change {
+    uint64_t serial;           /* greater than that of all changes before */
+    struct sm_scratch *before; /* held; NULL: there was none */
 };
 
 /* Sets the scratch file for contents from now on; NULL: none. Contents in an earlier one stay there. Holds the file.
- * ERR_INVALID_ARGUMENT: it can't be written, or is in memory. ERR_FORKED: the parent process has opened it.
- * ERR_OUT_OF_HOST_MEMORY. On failure nothing has changed. */
-synced_mem_status sm_scratch_set(struct synced_mem_file *file);
+ * End the change by one of the next two functions. ERR_INVALID_ARGUMENT: it can't be written, or is in memory.
+ * ERR_FORKED: the parent process has opened it. ERR_OUT_OF_HOST_MEMORY. On failure nothing has changed. */
+synced_mem_status sm_scratch_set(struct synced_mem_file *file, struct sm_scratch_change *change);
+void sm_scratch_keep(struct sm_scratch_change *change);
+/* Restores the scratch file from before, unless there was a later change. Returns whether it did; the change has a new
+ * serial then. */
+bool sm_scratch_undo(struct sm_scratch_change *change);
+
+/* Removes it, as at the shutdown. */
+void sm_scratch_remove(void);
 
 /* Returns whether there is one. */
 bool sm_scratch_is_set(void);
 
-/* Takes a range, and holds it. *out is NULL if there is no scratch file. ERR_OUT_OF_HOST_MEMORY. */
+/* Takes a range, for which the file system then has room, and holds it. *out is NULL if there is no scratch file, or on
+ * failure. Blocks; no lock may be held. ERR_FILE: there is no room. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
 void sm_scratch_hold(struct sm_scratch_range *range);
 /* Removes a holder. After the last one other contents may be there. Ignores NULL. */

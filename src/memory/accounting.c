@@ -14,11 +14,11 @@ static struct held {
     alignas(SM_APART) _Atomic uint64_t cached;
 } held[SM_MAX_DEVICES];
 
-/* In use on each device, in shards, so that threads seldom contend. */
-static struct in_use {
-    alignas(SM_APART) _Atomic uint64_t of[SM_MAX_DEVICES];
+/* What the library has on each device, used or not, and page-locked, in shards, so that threads seldom contend. */
+static struct owned {
+    alignas(SM_APART) _Atomic uint64_t on[SM_MAX_DEVICES];
     _Atomic uint64_t pinned;
-} in_use[SM_SHARDS];
+} owned[SM_SHARDS];
 
 /* Returns whether the device has a pool. The answer stays the same while the library has memory of the device. */
 static bool has_pool(int device)
@@ -26,7 +26,7 @@ static bool has_pool(int device)
     return sm_device_frees_in_order(device);
 }
 
-void sm_gpu_obtained(int device, size_t bytes)
+static void add_used(int device, size_t bytes)
 {
     if (!has_pool(device)) {
         struct held *const on = &held[device];
@@ -39,45 +39,70 @@ void sm_gpu_obtained(int device, size_t bytes)
     }
     sm_count_up(SM_COUNT_gpu_allocations, 1);
     sm_count_up(SM_COUNT_gpu_bytes, bytes);
-    atomic_fetch_add_explicit(&in_use[sm_shard()].of[device], bytes, memory_order_relaxed);
 }
 
-void sm_gpu_freed(int device, size_t bytes)
+static void subtract_used(int device, size_t bytes)
 {
     if (!has_pool(device))
         atomic_fetch_sub_explicit(&held[device].now, bytes, memory_order_relaxed);
     sm_count_down(SM_COUNT_gpu_bytes, bytes);
-    atomic_fetch_sub_explicit(&in_use[sm_shard()].of[device], bytes, memory_order_relaxed);
+}
+
+void sm_gpu_obtained(int device, size_t bytes)
+{
+    add_used(device, bytes);
+    atomic_fetch_add_explicit(&owned[sm_shard()].on[device], bytes, memory_order_relaxed);
+}
+
+void sm_gpu_freed(int device, size_t bytes)
+{
+    subtract_used(device, bytes);
+    sm_gpu_spare_freed(device, bytes);
+}
+
+void sm_gpu_spared(int device, size_t bytes)
+{
+    subtract_used(device, bytes);
+}
+
+void sm_gpu_reused(int device, size_t bytes)
+{
+    add_used(device, bytes);
+}
+
+void sm_gpu_spare_freed(int device, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&owned[sm_shard()].on[device], bytes, memory_order_relaxed);
 }
 
 /* Another thread may free what this one has obtained, between two loads. The sum can thus be negative, and counts as
  * 0. */
-uint64_t sm_gpu_in_use(int device)
+uint64_t sm_gpu_bytes(int device)
 {
     uint64_t sum = 0;
     for (int i = 0; i < SM_SHARDS; i++)
-        sum += atomic_load_explicit(&in_use[i].of[device], memory_order_relaxed);
+        sum += atomic_load_explicit(&owned[i].on[device], memory_order_relaxed);
     return sum <= INT64_MAX ? sum : 0;
 }
 
 void sm_host_obtained(size_t bytes, bool pinned)
 {
     if (pinned)
-        atomic_fetch_add_explicit(&in_use[sm_shard()].pinned, bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&owned[sm_shard()].pinned, bytes, memory_order_relaxed);
     else
         sm_count_up(SM_COUNT_pageable_bytes, bytes);
 }
 
 void sm_pinned_freed(size_t bytes)
 {
-    atomic_fetch_sub_explicit(&in_use[sm_shard()].pinned, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&owned[sm_shard()].pinned, bytes, memory_order_relaxed);
 }
 
 uint64_t sm_host_in_use(void)
 {
     uint64_t sum = sm_count_of(SM_COUNT_pageable_bytes);
     for (int i = 0; i < SM_SHARDS; i++)
-        sum += atomic_load_explicit(&in_use[i].pinned, memory_order_relaxed);
+        sum += atomic_load_explicit(&owned[i].pinned, memory_order_relaxed);
     return sum <= INT64_MAX ? sum : 0;
 }
 

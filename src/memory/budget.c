@@ -26,9 +26,8 @@ static struct budget {
 static struct sm_lock guard = SM_LOCK_INITIALIZER;
 static struct sm_events departures; /* victims that have left, or stay */
 static bool has_scratch;
+static uint64_t host_serial; /* of the last change of the scratch file that is known */
 static uint64_t last_serial;
-
-static _Thread_local struct sm_reservation *in_use; /* the thread's reservation */
 
 void sm_budget_lock(void)
 {
@@ -51,7 +50,7 @@ static uint64_t count_used(int device)
 {
     if (device == SM_BUDGET_HOST)
         return sm_host_in_use() + budgets[device].claimed;
-    return sm_gpu_in_use(device) + sm_gpu_cached(device) + budgets[device].claimed;
+    return sm_gpu_bytes(device) + budgets[device].claimed;
 }
 
 static uint64_t count_excess(int device, uint64_t more)
@@ -84,12 +83,20 @@ void sm_budget_set(int device, uint64_t bytes, bool implicit)
     sm_unlock(&guard);
 }
 
-void sm_budget_set_scratch(bool is_there)
+uint64_t sm_budget_set_on_host(uint64_t bytes, bool scratch, uint64_t serial)
 {
+    struct budget *const budget = &budgets[SM_BUDGET_HOST];
     sm_lock(&guard);
-    has_scratch = is_there;
-    budgets[SM_BUDGET_HOST].policy.clean_first = true;
+    const uint64_t before = get_limit(budget);
+    if (serial > host_serial) {
+        host_serial = serial;
+        has_scratch = scratch;
+        budget->limit = bytes == SM_NO_BUDGET ? 0 : bytes + 1;
+        budget->policy.clean_first = true;
+        note_whether_any();
+    }
     sm_unlock(&guard);
+    return before;
 }
 
 uint64_t sm_budget_of(int device)
@@ -134,17 +141,64 @@ void sm_budget_reset(void)
     sm_unlock(&guard);
 }
 
-/* ---- Memory that is obtained ---- */
+/* ---- Claims: with the lock ---- */
 
-static bool take_of_reservation(int device, uint64_t bytes)
+static void end_claim(struct sm_member *member)
 {
-    struct sm_reservation *each = in_use;
-    while (each && (each->device != device || each->left < bytes))
-        each = each->outer;
-    if (each)
-        each->left -= bytes;
-    return each != NULL;
+    if (member->claimed > 0)
+        budgets[member->claimed_on].claimed -= member->claimed;
+    member->claimed = 0;
 }
+
+/* Nobody holds the member, or obtains its memory. */
+static void end_claim_if_unused(struct sm_member *member)
+{
+    if (!member->is_obtaining && atomic_load_explicit(&member->holds, memory_order_relaxed) == 0)
+        end_claim(member);
+}
+
+static void set_claim(struct sm_member *member, int device, uint64_t bytes)
+{
+    end_claim(member);
+    member->claimed = bytes;
+    member->claimed_on = device;
+    budgets[device].claimed += bytes;
+}
+
+/* Returns what a claim of the member lacks of the bytes. */
+static uint64_t count_unclaimed(const struct sm_member *member, int device, uint64_t bytes)
+{
+    const uint64_t claimed = member && member->claimed_on == device ? member->claimed : 0;
+    return bytes > claimed ? bytes - claimed : 0;
+}
+
+static void add_claim(struct sm_member *member, int device, uint64_t bytes)
+{
+    if (!member) {
+        budgets[device].claimed += bytes;
+        return;
+    }
+    if (count_unclaimed(member, device, bytes) > 0)
+        set_claim(member, device, bytes);
+    member->is_obtaining = true;
+}
+
+/* The member is resident at once. A candidate has other memory, whose bytes are counted with it. */
+static void fulfil_claim(struct sm_member *member, int device, uint64_t bytes)
+{
+    if (!member) {
+        budgets[device].claimed -= bytes;
+        return;
+    }
+    end_claim(member);
+    member->is_obtaining = false;
+    if (member->bytes > 0)
+        return;
+    member->bytes = bytes;
+    member->device = device;
+}
+
+/* ---- Memory that is obtained ---- */
 
 static synced_mem_status fail_host_claim(uint64_t bytes, uint64_t limit, uint64_t used, bool scratch)
 {
@@ -154,15 +208,14 @@ static synced_mem_status fail_host_claim(uint64_t bytes, uint64_t limit, uint64_
                    scratch ? "" : "; there is no scratch file, so contents that only the host has stay");
 }
 
-synced_mem_status sm_budget_claim(int device, uint64_t bytes)
+synced_mem_status sm_budget_claim(int device, uint64_t bytes, struct sm_member *member)
 {
     struct budget *const budget = &budgets[device];
     sm_lock(&guard);
-    bool fits = take_of_reservation(device, bytes);
-    if (!fits) {
-        fits = budget->implicit || count_excess(device, bytes) == 0;
-        budget->claimed += fits ? bytes : 0;
-    }
+    const uint64_t more = count_unclaimed(member, device, bytes);
+    const bool fits = more == 0 || budget->implicit || count_excess(device, more) == 0;
+    if (fits)
+        add_claim(member, device, bytes);
     const uint64_t limit = get_limit(budget);
     const uint64_t used = count_used(device);
     const bool scratch = has_scratch;
@@ -176,26 +229,40 @@ synced_mem_status sm_budget_claim(int device, uint64_t bytes)
                    (unsigned long long)bytes, (unsigned long long)limit, device, (unsigned long long)used);
 }
 
-void sm_budget_obtained(int device, uint64_t bytes)
+void sm_budget_obtained(int device, uint64_t bytes, struct sm_member *member)
 {
     sm_lock(&guard);
     sm_gpu_obtained(device, (size_t)bytes);
-    budgets[device].claimed -= bytes;
+    fulfil_claim(member, device, bytes);
     sm_unlock(&guard);
 }
 
-void sm_budget_obtained_on_host(uint64_t bytes, bool pinned)
+void sm_budget_obtained_on_host(uint64_t bytes, bool pinned, struct sm_member *member)
 {
     sm_lock(&guard);
     sm_host_obtained((size_t)bytes, pinned);
-    budgets[SM_BUDGET_HOST].claimed -= bytes;
+    fulfil_claim(member, SM_BUDGET_HOST, bytes);
     sm_unlock(&guard);
 }
 
-void sm_budget_unclaim(int device, uint64_t bytes)
+void sm_budget_unclaim(int device, uint64_t bytes, struct sm_member *member)
 {
     sm_lock(&guard);
-    budgets[device].claimed -= bytes;
+    if (member) {
+        member->is_obtaining = false;
+        end_claim_if_unused(member);
+    } else {
+        budgets[device].claimed -= bytes;
+    }
+    sm_unlock(&guard);
+}
+
+void sm_budget_reused(int device, uint64_t bytes, struct sm_member *member)
+{
+    sm_lock(&guard);
+    sm_gpu_reused(device, (size_t)bytes);
+    if (member)
+        fulfil_claim(member, device, bytes);
     sm_unlock(&guard);
 }
 
@@ -303,60 +370,15 @@ static bool is_free_to_go(const struct sm_member *member)
     return atomic_load_explicit(&member->holds, memory_order_relaxed) == 0 && !is_leaving(member);
 }
 
-/* ---- Claims for victims of others, with the lock ---- */
-
-static void note_claim(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes)
-{
-    if (member->claimant)
-        return;
-    member->claimant = reservation;
-    member->claimed = bytes;
-    member->next_claimed = reservation->leaving;
-    member->claimed_link = &reservation->leaving;
-    if (member->next_claimed)
-        member->next_claimed->claimed_link = &member->next_claimed;
-    reservation->leaving = member;
-}
-
-static void forget_claim(struct sm_member *member)
-{
-    *member->claimed_link = member->next_claimed;
-    if (member->next_claimed)
-        member->next_claimed->claimed_link = member->claimed_link;
-    member->claimant = NULL;
-}
-
-static void forget_claims(const struct sm_reservation *reservation)
-{
-    while (reservation->leaving)
-        forget_claim(reservation->leaving);
-}
-
-/* A victim has gone, so the claims for it are needed. Or it stays, and they are given back at once: another hold may
- * need just these. */
-static void end_claim(struct sm_member *member, bool stays)
-{
-    struct sm_reservation *const claimant = member->claimant;
-    if (!claimant)
-        return;
-    forget_claim(member);
-    if (!stays)
-        return;
-    const uint64_t bytes = member->claimed < claimant->left ? member->claimed : claimant->left;
-    claimant->left -= bytes;
-    claimant->needed -= bytes;
-    budgets[claimant->device].claimed -= bytes;
-}
-
 void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool dirty)
 {
     sm_lock(&guard);
     withdraw_member(member);
     member->bytes = bytes;
-    if (bytes == 0)
-        end_claim(member, false);
     if (bytes > 0)
         member->device = device;
+    if (bytes > 0 && !is_leaving(member))
+        end_claim(member);
     if (is_free_to_go(member))
         offer_member(member, dirty);
     sm_unlock(&guard);
@@ -366,6 +388,7 @@ void sm_member_unhold(struct sm_member *member, bool dirty)
 {
     assert(atomic_load_explicit(&member->holds, memory_order_relaxed) > 0);
     atomic_fetch_sub_explicit(&member->holds, 1, memory_order_relaxed);
+    end_claim_if_unused(member);
     if (is_free_to_go(member))
         offer_member(member, dirty);
 }
@@ -422,7 +445,8 @@ void sm_member_left(struct sm_member *member, bool dirty)
 {
     sm_lock(&guard);
     uncount_victim(member);
-    end_claim(member, member->bytes > 0);
+    if (member->bytes > 0)
+        end_claim(member);
     atomic_store_explicit(&member->is_leaving, false, memory_order_release);
     if (is_free_to_go(member))
         offer_member(member, dirty);
@@ -466,19 +490,29 @@ bool sm_member_mark(struct sm_member *member, uint64_t serial)
     return is_new;
 }
 
+static bool is_there(const struct sm_member *member)
+{
+    return member->bytes > 0 && !is_leaving(member);
+}
+
+/* Returns what the reservation claims for the member. */
+static uint64_t count_claim(const struct sm_member *member, uint64_t bytes)
+{
+    return is_there(member) || member->claimed > 0 ? 0 : bytes;
+}
+
 void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes)
 {
-    const bool was_resident = member->bytes > 0 && !is_leaving(member);
+    const bool was_there = is_there(member);
     withdraw_member(member);
     atomic_fetch_add_explicit(&member->holds, 1, memory_order_relaxed);
     if (member->counted == reservation->serial)
         return;
     member->counted = reservation->serial;
-    if (member->bytes > 0 && !was_resident)
-        note_claim(reservation, member, bytes);
     reservation->set += bytes;
-    reservation->needed += was_resident ? 0 : bytes;
-    *(was_resident ? &reservation->hits : &reservation->misses) += 1;
+    reservation->needed += was_there ? 0 : bytes;
+    reservation->added += count_claim(member, bytes);
+    *(was_there ? &reservation->hits : &reservation->misses) += 1;
 }
 
 /* Between this and a wait victims may leave, so what the wait is for is noted now. */
@@ -497,67 +531,42 @@ bool sm_reservation_wait(const struct sm_reservation *reservation)
     return reservation->others_leave;
 }
 
-static bool fit_budget(struct sm_reservation *reservation)
+static void choose_for(struct sm_reservation *reservation, uint64_t excess)
 {
-    struct budget *const budget = &budgets[reservation->device];
-    reservation->budget = get_limit(budget);
-    if (budget->limit == 0)
-        return true;
     const uint64_t spares = reservation->device == SM_BUDGET_HOST ? 0 : sm_gpu_cached(reservation->device);
-    const uint64_t excess = count_excess(reservation->device, reservation->needed);
-    reservation->frees_spares = reservation->needed > 0 && excess > 0 && spares > 0;
-    const uint64_t of_members = excess > spares ? excess - spares : 0;
-    if (reservation->needed > 0 && of_members > budget->candidate_bytes)
-        return note_misfit(reservation, budget->leaving > 0 || budget->stuck > 0);
-    budget->claimed += reservation->needed;
-    reservation->left = reservation->needed;
-    reservation->is_claimed = true;
-    if (reservation->needed > 0)
-        reservation->victims = choose_victims(reservation->device, of_members);
-    return true;
+    reservation->is_short = excess > 0;
+    reservation->frees_spares = excess > 0 && spares > 0;
+    reservation->victims = choose_victims(reservation->device, excess > spares ? excess - spares : 0);
 }
 
 bool sm_reservation_fit(struct sm_reservation *reservation)
 {
-    const bool fits = fit_budget(reservation);
-    if (!reservation->is_claimed)
-        forget_claims(reservation);
-    return fits;
+    const struct budget *const budget = &budgets[reservation->device];
+    reservation->budget = get_limit(budget);
+    if (budget->limit == 0 || reservation->needed == 0)
+        return true;
+    const uint64_t spares = reservation->device == SM_BUDGET_HOST ? 0 : sm_gpu_cached(reservation->device);
+    const uint64_t excess = count_excess(reservation->device, reservation->added);
+    if (excess > spares + budget->candidate_bytes)
+        return note_misfit(reservation, budget->leaving > 0 || budget->stuck > 0);
+    choose_for(reservation, excess);
+    return true;
 }
 
-void sm_reservation_count_use(const struct sm_reservation *reservation, struct sm_member *member)
+void sm_reservation_claim(const struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes)
 {
     const int device = member->bytes > 0 ? member->device : reservation->device;
-    if (member->counted == reservation->serial)
-        sm_policy_use(&budgets[device].policy, &member->policy);
-    member->counted = 0;
-}
-
-bool sm_reservation_fit_more(struct sm_reservation *reservation)
-{
-    assert(reservation->is_claimed);                /* else no victims were chosen */
-    const bool needs_any = reservation->needed > 0; /* claims for victims that stay were given back */
-    const uint64_t excess = needs_any ? count_excess(reservation->device, 0) : 0;
-    reservation->victims = choose_victims(reservation->device, excess);
-    return excess == 0 || reservation->victims || note_misfit(reservation, budgets[reservation->device].leaving > 0);
-}
-
-void sm_reservation_use(struct sm_reservation *reservation)
-{
-    reservation->outer = in_use;
-    in_use = reservation;
-}
-
-void sm_reservation_end(struct sm_reservation *reservation)
-{
-    if (in_use == reservation)
-        in_use = reservation->outer;
-    if (!reservation->is_claimed)
+    if (member->counted != reservation->serial)
         return;
-    sm_lock(&guard);
-    forget_claims(reservation);
-    budgets[reservation->device].claimed -= reservation->left;
-    sm_unlock(&guard);
-    reservation->left = 0;
-    reservation->is_claimed = false;
+    member->counted = 0;
+    sm_policy_use(&budgets[device].policy, &member->policy);
+    if (reservation->budget != SM_NO_BUDGET && count_claim(member, bytes) > 0)
+        set_claim(member, reservation->device, bytes);
+}
+
+bool sm_reservation_fit_more(struct sm_reservation *reservation, bool is_needed)
+{
+    choose_for(reservation, is_needed ? count_excess(reservation->device, 0) : 0);
+    return !reservation->is_short || reservation->victims || reservation->frees_spares ||
+           note_misfit(reservation, budgets[reservation->device].leaving > 0);
 }

@@ -8,13 +8,15 @@
  *    member        the copy of an evictable object on one side (evict_policy.h)
  *    resident      of a member: it has memory
  *    held          of a member: it does not go
- *    claim         memory that is about to be obtained. It counts as the library's.
- *    reservation   the claims of one hold, for all its members at once
+ *    claim         memory that is about to be obtained. It counts as the library's. A member has one at most, whoever
+ *                  holds it: from its hold, or the call that obtains the memory, until it is resident, or is not held
+ *    reservation   the holds that one call adds, with the claims of all members that have neither memory nor a claim
  *    victim        a member that was chosen to go: it is leaving until that is done, or has failed
  *    unmovable     of a member of the host: no other place has its bytes, and there is no scratch file for them
  *    stuck         of a victim: it can't go now, or would go late. It goes on leaving until the hold has tried others.
  *
- * One lock guards all of it, so a hold gets all of its memory or none: two holds never wait for one another's.
+ * One lock guards all of it, so a hold gets all of its memory or none: two holds never wait for one another's. As a
+ * member's bytes are claimed once, a set of members fits beside what others hold if its union with that fits.
  */
 #ifndef SM_BUDGET_H
 #define SM_BUDGET_H
@@ -34,19 +36,17 @@ enum { SM_BUDGET_HOST = SM_MAX_DEVICES, SM_BUDGETS };
 struct sm_member {
     struct sm_policy_member policy; /* the first member of the struct */
     struct sm_member *next;         /* in a list of victims */
-    /* Of a victim that another hold has added: the reservation that has claims for it, in case that it goes. */
-    struct sm_reservation *claimant;
-    struct sm_member *next_claimed; /* in the claimant's list */
-    struct sm_member **claimed_link;
-    uint64_t claimed; /* bytes */
-    uint64_t bytes;   /* of its memory; 0: not resident, as far as is known */
-    uint64_t counted; /* the serial of the reservation that counted it last, or of sm_member_mark() */
-    uint64_t unheld;  /* the serial of the unhold that came last */
+    uint64_t bytes;                 /* of its memory; 0: not resident, as far as is known */
+    uint64_t claimed;               /* bytes; 0: it has no claim. Of a resident victim: in case that it goes. */
+    uint64_t counted;               /* the serial of the reservation that counted it last, or of sm_member_mark() */
+    uint64_t unheld;                /* the serial of the unhold that came last */
     atomic_uint holds;
-    int device; /* that its memory is on, or its last memory was */
+    int device;     /* that its memory is on, or its last memory was */
+    int claimed_on; /* the device of the claim */
     atomic_bool is_leaving;
     bool is_stuck;
-    bool is_of_host; /* constant */
+    bool is_obtaining; /* a call obtains the memory that was claimed, so that the claim stays without a hold */
+    bool is_of_host;   /* constant */
 };
 
 /* All zeros: none. */
@@ -55,17 +55,15 @@ struct sm_reservation {
     uint64_t serial;
     uint64_t set;    /* the bytes of all members */
     uint64_t needed; /* of those that are not resident */
-    uint64_t left;   /* of the claims */
-    uint64_t budget; /* at the time of sm_budget_fit() */
+    uint64_t added;  /* of these, the bytes that nobody had claimed */
+    uint64_t budget; /* at the time of sm_reservation_fit() */
     uint64_t hits, misses;
     unsigned seen;     /* departures, when it did not fit */
     bool others_leave; /* then victims were leaving, whose memory may be enough */
     bool any_retired;  /* and retired copies were not free yet */
+    bool is_short;     /* memory has to go before that of the members is obtained */
     bool frees_spares; /* the device cache is to be emptied */
-    bool is_claimed;
     struct sm_member *victims;
-    struct sm_member *leaving;    /* members that may go or stay, as victims of other reservations */
-    struct sm_reservation *outer; /* of the same thread */
 };
 
 extern atomic_bool sm_budget_flag;
@@ -85,11 +83,13 @@ static inline bool sm_host_budget_on(void)
 
 /* ---- Budgets ---- */
 
-/* Sets whether members of the host whose bytes no other place has can go. They are candidates from their next note. */
-void sm_budget_set_scratch(bool is_there);
-
 /* Sets a device's budget; SM_NO_BUDGET: none. implicit: only for holds, and no effect on a budget that is not. */
 void sm_budget_set(int device, uint64_t bytes, bool implicit);
+
+/* Sets the budget for host copies, and whether members of the host whose bytes no other place has can go. They are
+ * candidates from their next note. serial: of the change of the scratch file. Without effect after a later one, so that
+ * both are of the same call. Returns the budget before. */
+uint64_t sm_budget_set_on_host(uint64_t bytes, bool has_scratch, uint64_t serial);
 
 /* Returns the budget, or SM_NO_BUDGET. */
 uint64_t sm_budget_of(int device);
@@ -108,14 +108,17 @@ void sm_budget_reset(void);
 
 /* ---- Memory that is obtained while there is a budget ---- */
 
-/* Claims memory, of one of the thread's reservations if it has enough left. ERR_OUT_OF_DEVICE_MEMORY,
- * ERR_OUT_OF_HOST_MEMORY: it would exceed the budget. */
-synced_mem_status sm_budget_claim(int device, uint64_t bytes);
+/* Claims memory, which a claim of the member may have done already. member: whose memory it is; NULL: that of no
+ * evictable object. Only one thread may do this for a member. ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY: it
+ * would exceed the budget. */
+synced_mem_status sm_budget_claim(int device, uint64_t bytes, struct sm_member *member);
 /* End the claim: the memory was obtained, and is counted, at once, so that no other thread meets it twice; or it was
- * not obtained. */
-void sm_budget_obtained(int device, uint64_t bytes);
-void sm_budget_obtained_on_host(uint64_t bytes, bool pinned);
-void sm_budget_unclaim(int device, uint64_t bytes);
+ * not obtained. A member that is held keeps its claim then. */
+void sm_budget_obtained(int device, uint64_t bytes, struct sm_member *member);
+void sm_budget_obtained_on_host(uint64_t bytes, bool pinned, struct sm_member *member);
+void sm_budget_unclaim(int device, uint64_t bytes, struct sm_member *member);
+/* Counts memory from the device cache that is in use again, which nobody has to claim. */
+void sm_budget_reused(int device, uint64_t bytes, struct sm_member *member);
 
 /* ---- Holds: with the lock ---- */
 
@@ -132,19 +135,19 @@ bool sm_member_mark(struct sm_member *member, uint64_t serial);
 /* Holds the member, and counts it once, with so many bytes. */
 void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes);
 
-/* Claims what the members need, and chooses victims if the budget does not have that much. Returns false if all
- * candidates together are too little: nothing is claimed, and no victim chosen. Unhold the members then before the lock
- * is given back, as others may need them to go. */
+/* Chooses victims if the budget has not as much as the members need. Returns false if all candidates together are too
+ * little: no victim is chosen. Unhold the members then before the lock is given back, as others may need them to go.
+ * Otherwise call sm_reservation_claim() for each. */
 bool sm_reservation_fit(struct sm_reservation *reservation);
 
-/* Counts a use of a member, once, after the reservation has succeeded. */
-void sm_reservation_count_use(const struct sm_reservation *reservation, struct sm_member *member);
+/* Claims the bytes if the member needs them, and counts a use of it, both once, after the reservation has succeeded. */
+void sm_reservation_claim(const struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes);
 
-/* Chooses more victims, if the memory that the others had was not enough. Returns false if there are none, though some
- * are needed. */
-bool sm_reservation_fit_more(struct sm_reservation *reservation);
+/* Chooses more victims, if the memory that the others had was not enough. is_needed: any of the members still has a
+ * claim. Returns false if there are none, though some are needed. */
+bool sm_reservation_fit_more(struct sm_reservation *reservation, bool is_needed);
 
-/* Removes one hold. The last one makes the member a candidate, if it is resident. */
+/* Removes one hold. The last one makes the member a candidate, if it is resident, and ends its claim. */
 void sm_member_unhold(struct sm_member *member, bool dirty);
 
 /* Begins an unhold, which removes holds that callers may have used. Returns its serial. */
@@ -157,11 +160,6 @@ void sm_unhold_remove(uint64_t unhold, struct sm_member *member, bool dirty);
 
 /* Returns whether nobody holds the member, and the unhold came last. */
 bool sm_unhold_was_last(uint64_t unhold, const struct sm_member *member);
-
-/* From now on the thread's claims are the reservation's, until the end. */
-void sm_reservation_use(struct sm_reservation *reservation);
-/* Gives back the claims that are left. */
-void sm_reservation_end(struct sm_reservation *reservation);
 
 /* Notes the member's memory; 0 bytes: it has none. If it is not held it is a candidate from now on. */
 void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool dirty);

@@ -5,6 +5,7 @@
 #include "base/refusal.h"
 #include "base/stats.h"
 #include "copy/retired.h"
+#include "object/departure.h"
 #include "object/evict_host.h"
 #include "object/exports.h"
 #include "object/fetch.h"
@@ -17,8 +18,10 @@
 /* An eviction. */
 struct departure {
     struct synced_mem *mem;
+    enum sm_departure_lock how;
     struct sm_copy *copy; /* what has left the object */
     bool was_dirty;
+    bool was_busy; /* another thread had the lock */
     bool not_late; /* it stays if it is at work */
     bool was_late; /* it does */
 };
@@ -68,11 +71,10 @@ static synced_mem_status take_copy(struct departure *departure, struct sm_waits 
         (void)sm_inflight_retrack(sm_copy_of(record, SM_GPU));
     if (!sm_copy_of(record, SM_GPU) || !may_go(departure->mem))
         return SYNCED_MEM_OK;
-    if (departure->not_late && is_at_work(record)) {
-        departure->was_late = true;
+    departure->was_late = departure->not_late && is_at_work(record);
+    if (departure->was_late)
         return SYNCED_MEM_OK;
-    }
-    departure->not_late = false;
+    departure->not_late = false; /* it has begun to go */
     SM_TRY(pull_contents(departure, waits));
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
     SM_TRY(sm_inflight_settle(copy, true, NULL));
@@ -84,21 +86,14 @@ static synced_mem_status take_copy(struct departure *departure, struct sm_waits 
     return SYNCED_MEM_OK;
 }
 
-/* Takes the lock if no thread has it. Returns whether it did. */
-static bool try_lock(struct synced_mem *mem)
-{
-    sm_process_enter();
-    if (sm_mutex_try(&mem->lock))
-        return true;
-    sm_process_leave();
-    return false;
-}
-
 static synced_mem_status evict_object(struct departure *departure)
 {
     struct sm_transaction transaction;
     struct synced_mem *const mem = departure->mem;
-    if (sm_check_usable(mem) != SYNCED_MEM_OK || !try_lock(mem))
+    if (sm_check_usable(mem) != SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    departure->was_busy = !sm_departure_begin(mem, departure->how);
+    if (departure->was_busy)
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK); /* the object has one record */
@@ -119,38 +114,23 @@ static synced_mem_status evict_with_room(struct departure *departure)
     return status;
 }
 
-/* What has become of a victim. */
-enum fate { GONE, STAYS, LATE };
-
-static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm_stream *stream, bool not_late,
-                                             enum fate *fate)
+static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm_stream *stream,
+                                             struct departure *departure)
 {
-    const struct sm_evictable *const evictable = sm_evictable_of_member(victim);
-    struct departure departure = {.mem = evictable->mem, .not_late = not_late};
+    struct synced_mem *const mem = sm_evictable_of_member(victim)->mem;
     const uint64_t since = sm_trace_begin();
-    const synced_mem_status status = evict_with_room(&departure);
-    *fate = departure.copy ? GONE : departure.was_late ? LATE : STAYS;
-    if (!departure.copy)
+    departure->mem = mem;
+    const synced_mem_status status = evict_with_room(departure);
+    if (!departure->copy)
         return status;
-    const size_t bytes = departure.copy->bytes;
-    sm_copy_retire_on(departure.copy, stream);
-    sm_count_up(departure.was_dirty ? SM_COUNT_dirty_evictions : SM_COUNT_clean_evictions, 1);
+    const size_t bytes = departure->copy->bytes;
+    sm_copy_retire_on(departure->copy, stream);
+    sm_count_up(departure->was_dirty ? SM_COUNT_dirty_evictions : SM_COUNT_clean_evictions, 1);
     sm_count_up(SM_COUNT_evicted_bytes, bytes);
-    sm_trace_eviction(since, &(struct sm_subject){.object = departure.mem, .name = sm_object_name(departure.mem)},
-                      bytes, departure.was_dirty ? SM_EVICTION_PULLED : SM_EVICTION_CLEAN);
+    sm_trace_eviction(since, &(struct sm_subject){.object = mem, .name = sm_object_name(mem)}, bytes,
+                      departure->was_dirty ? SM_EVICTION_PULLED : SM_EVICTION_CLEAN);
     if (sm_host_budget_on())
-        sm_evictable_refresh(departure.mem); /* the host alone may have the contents now */
-    return status;
-}
-
-static synced_mem_status evict_victim(struct sm_member *victim, struct sm_stream *stream, bool not_late,
-                                      enum fate *fate)
-{
-    bool gone;
-    if (!victim->is_of_host)
-        return evict_device_victim(victim, stream, not_late, fate);
-    const synced_mem_status status = sm_evict_host_victim(victim, &gone);
-    *fate = gone ? GONE : STAYS;
+        sm_evictable_refresh(mem); /* the host alone may have the contents now */
     return status;
 }
 
@@ -178,113 +158,159 @@ static void wait_for_evicted_on_host(void)
         sm_retired_wait_for_own();
 }
 
-/* Puts a victim that goes on leaving on a list. */
-static void stick_victim(struct sm_member *victim, struct sm_member **list)
+static void keep_for_later(struct sm_member **list, struct sm_member *member)
 {
-    sm_member_stick(victim);
-    victim->next = *list;
-    *list = victim;
+    sm_member_stick(member);
+    member->next = *list;
+    *list = member;
 }
 
-static void end_victim(struct sm_member *victim, enum fate fate, struct sm_member **stuck)
+/* One that is held by now stays for its hold, which claims no memory for it any more. */
+static void end_departure(struct sm_evictions *evictions, struct sm_member *victim, enum sm_departure_end end)
 {
-    if (fate != GONE && has_copy(victim)) {
-        stick_victim(victim, stuck);
+    if (end != SM_GONE && has_copy(victim) && atomic_load_explicit(&victim->holds, memory_order_relaxed) == 0) {
+        keep_for_later(end == SM_BUSY ? &evictions->busy : &evictions->stuck, victim);
         return;
     }
-    if (fate != GONE)
-        sm_evictable_refresh(find_object(victim)); /* the other call has yet to do that */
+    if (end != SM_GONE)
+        sm_evictable_refresh(find_object(victim)); /* another call has taken the copy, and has yet to do that */
     sm_member_left(victim, is_member_dirty(victim));
 }
 
-/* Evicts the victim, or another in its place. */
-static synced_mem_status evict_one(struct sm_member *victim, struct sm_stream *stream, struct sm_member **stuck,
-                                   struct sm_member **late)
+static enum sm_departure_end get_end(const struct departure *departure)
 {
-    enum fate fate;
-    synced_mem_status status = evict_victim(victim, stream, late != NULL, &fate);
-    if (fate == LATE) {
-        struct sm_member *const other = sm_budget_choose_instead(victim);
-        if (other)
-            stick_victim(victim, late);
-        victim = other ? other : victim;
-        status = evict_victim(victim, stream, false, &fate);
-    }
-    end_victim(victim, fate, stuck);
-    return status;
+    if (departure->copy)
+        return SM_GONE;
+    return departure->was_busy ? SM_BUSY : departure->was_late ? SM_LATE : SM_STAYS;
 }
 
-synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck,
-                           struct sm_member **late)
+static enum sm_departure_end evict_victim(struct sm_evictions *evictions, struct sm_member *victim,
+                                          enum sm_departure_lock how, bool not_late)
 {
-    struct sm_outcome first;
+    struct departure departure = {.how = how, .not_late = not_late};
+    enum sm_departure_end end;
+    synced_mem_status status;
+    if (victim->is_of_host) {
+        status = sm_evict_host_victim(victim, how, &end);
+    } else {
+        status = evict_device_victim(victim, evictions->stream, &departure);
+        end = get_end(&departure);
+    }
+    if (evictions->first.status == SYNCED_MEM_OK)
+        sm_outcome_set(&evictions->first, status);
+    return end;
+}
+
+static void evict_all(struct sm_evictions *evictions, struct sm_member *victims, enum sm_departure_lock how)
+{
     const bool of_host = victims && victims->is_of_host;
-    sm_outcome_set(&first, SYNCED_MEM_OK);
     while (victims) {
-        struct sm_member *const victim = victims;
+        struct sm_member *victim = victims;
         victims = victim->next;
-        const synced_mem_status status = evict_one(victim, stream, stuck, late);
-        if (first.status == SYNCED_MEM_OK)
-            sm_outcome_set(&first, status);
+        enum sm_departure_end end = evict_victim(evictions, victim, how, evictions->passes_over);
+        if (end == SM_LATE) {
+            struct sm_member *const other = sm_budget_choose_instead(victim);
+            if (other)
+                keep_for_later(&evictions->late, victim);
+            victim = other ? other : victim;
+            end = evict_victim(evictions, victim, how, false);
+        }
+        evictions->gone += end == SM_GONE;
+        end_departure(evictions, victim, end);
     }
     if (of_host)
         wait_for_evicted_on_host();
-    return sm_outcome_end(&first);
 }
 
-void sm_evict_keep(struct sm_member *stuck)
+void sm_evict(struct sm_evictions *evictions, struct sm_member *victims)
 {
-    while (stuck) {
-        struct sm_member *const member = stuck;
-        stuck = member->next;
+    evict_all(evictions, victims, SM_LOCK_IF_FREE);
+}
+
+bool sm_evict_late(struct sm_evictions *evictions)
+{
+    struct sm_member *const late = evictions->late;
+    evictions->late = NULL;
+    evictions->passes_over = false;
+    evict_all(evictions, late, SM_LOCK_IF_FREE);
+    return late != NULL;
+}
+
+bool sm_evict_busy(struct sm_evictions *evictions)
+{
+    struct sm_member *const busy = evictions->busy;
+    evictions->busy = NULL;
+    evict_all(evictions, busy, SM_LOCK_WAIT);
+    return busy != NULL;
+}
+
+static void keep_members(struct sm_member *list)
+{
+    while (list) {
+        struct sm_member *const member = list;
+        list = member->next;
         sm_member_left(member, is_member_dirty(member));
     }
 }
 
-static size_t count_members(const struct sm_member *list)
+void sm_evict_end(struct sm_evictions *evictions)
 {
-    size_t count = 0;
-    for (; list; list = list->next)
-        count++;
-    return count;
+    keep_members(evictions->late);
+    keep_members(evictions->busy);
+    keep_members(evictions->stuck);
+}
+
+/* *failure: the first. */
+static bool evict_bytes(int device, uint64_t bytes, struct sm_outcome *failure)
+{
+    struct sm_evictions evictions = {.stream = NULL};
+    const struct sm_detail first = sm_detail_get();
+    const struct sm_refusal_noted refusal = sm_refusal_get();
+    struct sm_member *victims = sm_budget_choose(device, bytes);
+    while (evictions.gone == 0 && (victims || sm_evict_busy(&evictions))) {
+        sm_evict(&evictions, victims);
+        victims = evictions.gone == 0 ? sm_budget_choose(device, bytes) : NULL;
+    }
+    sm_evict_end(&evictions);
+    sm_refusal_set(&refusal);
+    sm_detail_set(&first);
+    *failure = evictions.first;
+    return evictions.gone > 0;
 }
 
 bool sm_evict_bytes(int device, uint64_t bytes)
 {
-    struct sm_member *stuck = NULL;
-    const struct sm_detail first = sm_detail_get();
-    const struct sm_refusal_noted refusal = sm_refusal_get();
-    struct sm_member *const victims = sm_budget_choose(device, bytes);
-    const size_t chosen = count_members(victims);
-    (void)sm_evict(victims, NULL, &stuck, NULL);
-    const bool any = count_members(stuck) < chosen;
-    sm_evict_keep(stuck);
-    sm_refusal_set(&refusal);
-    sm_detail_set(&first);
-    return any;
+    struct sm_outcome ignored;
+    return evict_bytes(device, bytes, &ignored);
 }
 
-static uint64_t evict_while_possible(int device)
+static uint64_t evict_while_possible(int device, struct sm_outcome *failure)
 {
     if (sm_budget_excess(device) > 0 && device != SM_BUDGET_HOST)
         (void)sm_copy_free_cached(device);
     uint64_t excess = sm_budget_excess(device);
-    while (excess > 0 && sm_evict_bytes(device, excess))
+    while (excess > 0 && evict_bytes(device, excess, failure))
         excess = sm_budget_excess(device);
+    if (excess == 0)
+        sm_outcome_set(failure, SYNCED_MEM_OK);
     return excess;
 }
 
 /* Retired memory counts until it is freed. Its end, or that of another thread's eviction, may let a victim go that was
  * stuck. */
-uint64_t sm_evict_excess(int device, bool waits)
+uint64_t sm_evict_excess(int device, bool waits, struct sm_outcome *failure)
 {
-    uint64_t excess = evict_while_possible(device);
-    if (excess == 0 || !waits)
-        return excess;
-    sm_retired_wait_for_own();
-    while (sm_budget_wait(device))
-        continue;
-    return evict_while_possible(device);
+    struct sm_outcome last;
+    uint64_t excess = evict_while_possible(device, &last);
+    if (excess > 0 && waits) {
+        sm_retired_wait_for_own();
+        while (sm_budget_wait(device))
+            continue;
+        excess = evict_while_possible(device, &last);
+    }
+    if (failure)
+        *failure = last;
+    return excess;
 }
 
 void sm_evictable_refresh(struct synced_mem *mem)

@@ -5,30 +5,45 @@
 #include "object/evictable.h"
 #include "stream/stream.h"
 
+/* The evictions of one call. All zeros: none yet. */
+struct sm_evictions {
+    struct sm_stream *stream; /* in whose order device memory is freed, and which waits for the work on it; NULL: the
+                               * library chooses the stream */
+    size_t gone;
+    bool passes_over;        /* victims that would go late stay, if others that are nearly as good go in their place */
+    struct sm_member *late;  /* those victims. They go on leaving, as the others below do. */
+    struct sm_member *busy;  /* victims that stay, as other threads had their locks */
+    struct sm_member *stuck; /* those that stay for another reason */
+    struct sm_outcome first; /* the first failure */
+};
+
 /*
- * Evicts each victim of the list, unless it is held by now, or another thread works on it. Host copies are those of
+ * Evicts each victim of the list whose lock no thread has, and that is not held by now. Host copies are those of
  * evict_host.h. Of a device copy, contents that the host or a file has are dropped; others are pulled first, which may
- * evict host copies. The memory is freed in the order of the stream, which waits for the
- * work on it; NULL: the library chooses the stream. No lock may be held. Waits for no device if the host copy is
- * page-locked; a staged pull is waited for. *stuck: gets the victims that can't go, which go on leaving until
- * sm_evict_keep(). *late: gets victims that are at work, where others that are nearly as good have gone in their place.
- * They go on leaving too: keep them, or evict them after all. NULL: none is passed over. Returns the first failure.
+ * evict host copies. No lock may be held. Waits for no device if the host copy is page-locked; a staged pull is waited
+ * for. Call sm_evict_end() at last.
  */
-synced_mem_status sm_evict(struct sm_member *victims, struct sm_stream *stream, struct sm_member **stuck,
-                           struct sm_member **late);
+void sm_evict(struct sm_evictions *evictions, struct sm_member *victims);
+
+/* Evicts the victims that would go late after all. Passes over none from now on. Returns whether there were any. */
+bool sm_evict_late(struct sm_evictions *evictions);
+
+/* Waits for the locks of the victims that were busy, and evicts those. Returns whether there were any. */
+bool sm_evict_busy(struct sm_evictions *evictions);
 
 /* Makes victims that stay candidates again. */
-void sm_evict_keep(struct sm_member *stuck);
+void sm_evict_end(struct sm_evictions *evictions);
 
 /* A device may be SM_BUDGET_HOST in the next two functions. */
 
-/* Evicts so many bytes on the device, or as many as there are. Returns whether any went. As sm_evict(). Keeps the
- * thread's error detail. */
+/* Evicts so many bytes on the device, or as many as there are. Waits for locks if none went without. Returns whether any
+ * went. As sm_evict(). Keeps the thread's error detail. */
 bool sm_evict_bytes(int device, uint64_t bytes);
 
 /* Evicts until the library has no more than the device's budget, as far as it can. waits: also waits for work on
- * retired memory. Returns by how many bytes the library still exceeds the budget. */
-uint64_t sm_evict_excess(int device, bool waits);
+ * retired memory. Returns by how many bytes the library still exceeds the budget. *failure: why members that would have
+ * to go stay; OK: none has failed to go, or there is no excess. NULL: ignored. Keeps the thread's error detail. */
+uint64_t sm_evict_excess(int device, bool waits, struct sm_outcome *failure);
 
 /* Notes the memory of an evictable object after a call that may have changed it. Without effect on others. No lock may
  * be held. */

@@ -18,14 +18,16 @@
 
 struct departure {
     struct synced_mem *mem;
+    enum sm_departure_lock how;
+    bool was_busy;        /* another thread had the lock */
     struct sm_copy *copy; /* what has left the object */
     size_t bytes;
     /* Of contents that are spilled: */
     struct sm_backing *backing; /* NULL: they need not be spilled, or can't */
+    size_t size;                /* that it was made for */
     struct sm_file_end end;
-    const struct sm_copy *from;
+    const struct sm_copy *from; /* NULL: they are not spilled */
     unsigned given;
-    size_t size;
 };
 
 bool sm_is_host_only_copy(const struct synced_mem *mem)
@@ -55,21 +57,14 @@ static void take_copy(struct departure *departure)
     departure->bytes = departure->copy->bytes;
 }
 
-/* Takes the lock if no thread has it. Returns whether it did. */
-static bool try_lock(struct synced_mem *mem)
-{
-    sm_process_enter();
-    if (sm_mutex_try(&mem->lock))
-        return true;
-    sm_process_leave();
-    return false;
-}
-
 /* ---- Spills ---- */
 
-static synced_mem_status make_backing(struct departure *departure)
+/* Makes room in the scratch file, which may take long, so that no lock is held. Without a scratch file there is no
+ * backing. */
+static synced_mem_status prepare_spill(struct departure *departure)
 {
     struct sm_scratch_range *range;
+    departure->size = sm_size(departure->mem);
     SM_TRY(sm_scratch_take(departure->size, &range));
     return range ? sm_backing_make_spilled(range, departure->mem, departure->size, &departure->backing) : SYNCED_MEM_OK;
 }
@@ -93,19 +88,17 @@ static synced_mem_status begin_write(struct departure *departure, struct sm_copy
     return SYNCED_MEM_OK;
 }
 
+/* Another call may have changed the contents since they were prepared for. Then the victim is tried again. */
 static synced_mem_status begin_spill(struct departure *departure)
 {
     struct sm_copy *const copy = sm_copy_of(sm_own_record(departure->mem), SM_CPU);
+    departure->was_busy = !departure->backing || departure->size != sm_size(departure->mem);
+    if (departure->was_busy)
+        return SYNCED_MEM_OK;
+    SM_TRY(begin_write(departure, copy));
     departure->from = copy;
     departure->given = copy->given;
-    departure->size = sm_size(departure->mem);
-    SM_TRY(make_backing(departure));
-    if (!departure->backing)
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = begin_write(departure, copy);
-    if (status != SYNCED_MEM_OK)
-        drop_backing(departure);
-    return status;
+    return SYNCED_MEM_OK;
 }
 
 /* Returns whether the contents are those that were spilled. */
@@ -144,7 +137,10 @@ static synced_mem_status begin_departure(struct departure *departure)
 {
     struct sm_transaction transaction;
     struct synced_mem *const mem = departure->mem;
-    if (sm_check_usable(mem) != SYNCED_MEM_OK || !try_lock(mem))
+    if (sm_check_usable(mem) != SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    departure->was_busy = !sm_departure_begin(mem, departure->how);
+    if (departure->was_busy)
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK); /* the object has one record */
@@ -159,7 +155,10 @@ static synced_mem_status end_departure(struct departure *departure)
 {
     struct sm_transaction transaction;
     struct synced_mem *const mem = departure->mem;
-    if (sm_check_usable(mem) != SYNCED_MEM_OK || !try_lock(mem))
+    if (sm_check_usable(mem) != SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    departure->was_busy = !sm_departure_begin(mem, departure->how);
+    if (departure->was_busy)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK);
@@ -173,24 +172,25 @@ static synced_mem_status end_departure(struct departure *departure)
 
 static synced_mem_status evict_copy(struct departure *departure)
 {
-    SM_TRY(begin_departure(departure));
-    if (!departure->backing)
-        return SYNCED_MEM_OK;
-    synced_mem_status status = sm_file_job_wait(&departure->end);
-    if (status == SYNCED_MEM_OK)
+    if (sm_is_host_only_copy(departure->mem))
+        SM_TRY(prepare_spill(departure));
+    synced_mem_status status = begin_departure(departure);
+    if (status == SYNCED_MEM_OK && departure->from)
+        status = sm_file_job_wait(&departure->end);
+    if (status == SYNCED_MEM_OK && departure->from)
         status = end_departure(departure);
     if (departure->backing)
         drop_backing(departure);
     return status;
 }
 
-synced_mem_status sm_evict_host_victim(struct sm_member *victim, bool *gone)
+synced_mem_status sm_evict_host_victim(struct sm_member *victim, enum sm_departure_lock how, enum sm_departure_end *end)
 {
-    struct departure departure = {.mem = sm_evictable_of_host(victim)->mem};
+    struct departure departure = {.mem = sm_evictable_of_host(victim)->mem, .how = how};
     const uint64_t since = sm_trace_begin();
     const synced_mem_status status = evict_copy(&departure);
-    *gone = departure.copy != NULL;
-    if (!*gone)
+    *end = departure.copy ? SM_GONE : departure.was_busy ? SM_BUSY : SM_STAYS;
+    if (!departure.copy)
         return status;
     sm_copy_retire(departure.copy);
     const bool spilled = departure.from != NULL;

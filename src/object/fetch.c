@@ -9,6 +9,7 @@
 #include "base/stats.h"
 #include "base/status.h"
 #include "copy/part.h"
+#include "object/evictable.h"
 #include "object/piece.h"
 #include "object/shareable.h"
 #include "object/span.h"
@@ -32,11 +33,12 @@ synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool
     if (status != SYNCED_MEM_OK || *out)
         return status;
     const int device = sm_device_for_host(mem);
-    status = sm_copy_obtain_host(size, alignment, device, zeroed, out);
+    struct sm_member *const member = sm_evictable_of(mem) ? sm_member_of(mem, SM_CPU) : NULL;
+    status = sm_copy_obtain_host(size, alignment, device, zeroed, member, out);
     const bool too_much = status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status == SYNCED_MEM_OK || (too_much && !sm_host_pool_may_fall_back(device)))
         return status;
-    status = sm_copy_obtain_host(size, alignment, -1, zeroed, out);
+    status = sm_copy_obtain_host(size, alignment, -1, zeroed, member, out);
     if (status != SYNCED_MEM_OK)
         return status;
     sm_count_up(SM_COUNT_pageable_fallbacks, 1);
@@ -73,7 +75,8 @@ synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, co
     const synced_mem_status status = sm_unified_obtain(mem, stream->device, size, false, out);
     if (status != SYNCED_MEM_OK || *out)
         return status;
-    return sm_copy_obtain_device(size, sm_object_alignment(mem), stream, out);
+    struct sm_member *const member = sm_evictable_of(mem) ? sm_member_of(mem, SM_GPU) : NULL;
+    return sm_copy_obtain_device(size, sm_object_alignment(mem), stream, member, out);
 }
 
 /* New memory is usable in the stream's order only, unless it is shared. *fresh says so. */

@@ -117,66 +117,79 @@ static void remove_holds(struct synced_mem *const *mems, size_t count, enum sm_s
     refresh_all(mems, count);
 }
 
-/* Other threads may retire copies without end, so that is waited for so often at most. */
-enum { MOST_ROUNDS = 16 };
-
-/* Waits for what may make room, after a reservation did not fit. Returns false if there is nothing more. */
-static bool wait_for_room(const struct sm_reservation *reservation, unsigned *rounds)
-{
-    const uint64_t passed = sm_hands_passed();
-    const bool others_left = sm_reservation_wait(reservation);
-    if (!reservation->any_retired || *rounds == MOST_ROUNDS)
-        return others_left;
-    (*rounds)++;
-    sm_retired_wait_for_own();
-    (void)sm_hands_wait(passed); /* others may free what this thread has not found */
-    return true;
-}
-
-/* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Victims that are at
- * work go if no others are left. Work that has kept memory from being freed is waited for at last: retired memory counts
- * as the library's until then. */
-static synced_mem_status make_room(struct sm_reservation *reservation, struct sm_stream *stream)
-{
-    struct sm_member *stuck = NULL;
-    struct sm_member *late = NULL;
-    synced_mem_status status = SYNCED_MEM_OK;
-    bool fits = !reservation->victims && !reservation->frees_spares;
-    bool passes = true;
-    unsigned rounds = 0;
-    if (reservation->frees_spares)
-        (void)sm_copy_free_cached(reservation->device);
-    while (!fits) {
-        const synced_mem_status last = sm_evict(reservation->victims, stream, &stuck, passes ? &late : NULL);
-        status = last != SYNCED_MEM_OK ? last : status;
-        sm_budget_lock();
-        const bool more = sm_reservation_fit_more(reservation);
-        sm_budget_unlock();
-        fits = more && !reservation->victims;
-        passes = passes && more;
-        if (!more && late) {
-            reservation->victims = late;
-            late = NULL;
-        } else if (!more && !wait_for_room(reservation, &rounds)) {
-            break;
-        }
-    }
-    sm_evict_keep(stuck);
-    sm_evict_keep(late);
-    if (fits)
-        return SYNCED_MEM_OK;
-    if (status == SYNCED_MEM_OK && reservation->device == SM_BUDGET_HOST)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
-                       "other threads use the host copies that would have to go to make room");
-    return status != SYNCED_MEM_OK
-               ? status
-               : sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-                         "other threads use what would have to go from device %d to make room", reservation->device);
-}
-
 static enum sm_side side_of_budget(int device)
 {
     return device == SM_BUDGET_HOST ? SM_CPU : SM_GPU;
+}
+
+/* Other threads may retire copies without end, so that is waited for so often at most. */
+enum { MOST_ROUNDS = 16 };
+
+/* What a call waits for until there is room. */
+struct patience {
+    uint64_t passed; /* sm_hands_passed() before the budget was seen not to have room */
+    unsigned rounds; /* in which other threads had memory that was not free yet */
+};
+
+/* Waits for what may make room, after a reservation did not fit. Returns false if there is nothing more. */
+static bool wait_for_room(const struct sm_reservation *reservation, struct patience *patience)
+{
+    const bool others_left = sm_reservation_wait(reservation);
+    const bool is_patient = patience->rounds < MOST_ROUNDS;
+    if (is_patient && reservation->any_retired)
+        sm_retired_wait_for_own();
+    const bool passed = is_patient && sm_hands_wait(patience->passed); /* others may free what was not found */
+    const bool any_freed = is_patient && (reservation->any_retired || passed);
+    patience->rounds += any_freed;
+    return others_left || any_freed;
+}
+
+/* Returns whether any of the objects has a claim on the device. With the lock of the budgets. */
+static bool is_any_claimed(struct synced_mem *const *mems, size_t count, int device)
+{
+    size_t i = 0;
+    while (i < count && !(sm_evictable_of(mems[i]) && sm_member_of(mems[i], side_of_budget(device))->claimed > 0))
+        i++;
+    return i < count;
+}
+
+/* Chooses more victims. Returns false if there are none, though some are needed. */
+static bool choose_more(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count)
+{
+    sm_budget_lock();
+    const bool more = sm_reservation_fit_more(reservation, is_any_claimed(mems, count, reservation->device));
+    sm_budget_unlock();
+    return more;
+}
+
+static synced_mem_status fail_to_make_room(int device)
+{
+    return sm_fail(device == SM_BUDGET_HOST ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                   "the copies that would have to go to make room are out as tensors, or held by now");
+}
+
+/* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Then those go that are
+ * at work, and those whose locks other threads had. Work that has kept memory from being freed is waited for at last: retired memory counts as
+ * the library's until then. */
+static synced_mem_status make_room(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count,
+                                   struct sm_stream *stream)
+{
+    struct sm_evictions evictions = {.stream = stream, .passes_over = true};
+    struct patience patience = {.rounds = 0};
+    bool is_over = false;
+    while (reservation->is_short && !is_over) {
+        if (reservation->frees_spares)
+            (void)sm_copy_free_cached(reservation->device);
+        sm_evict(&evictions, reservation->victims);
+        patience.passed = sm_hands_passed();
+        is_over = !choose_more(reservation, mems, count) && !sm_evict_late(&evictions) && !sm_evict_busy(&evictions) &&
+                  !wait_for_room(reservation, &patience);
+    }
+    sm_evict_end(&evictions);
+    if (!is_over)
+        return SYNCED_MEM_OK;
+    return evictions.first.status != SYNCED_MEM_OK ? sm_outcome_end(&evictions.first)
+                                                   : fail_to_make_room(reservation->device);
 }
 
 /* Returns the bytes to claim for an object at most. A copy may be on another device than the first: its memory is
@@ -199,7 +212,7 @@ static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *c
     const bool fits = sm_reservation_fit(reservation);
     for (size_t i = 0; i < count && fits; i++)
         if (sm_evictable_of(mems[i]))
-            sm_reservation_count_use(reservation, sm_member_of(mems[i], side));
+            sm_reservation_claim(reservation, sm_member_of(mems[i], side), count_bytes(mems[i], device));
     if (!fits)
         remove_counts(mems, count, side);
     sm_budget_unlock();
@@ -213,10 +226,12 @@ static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *c
 static synced_mem_status reserve_or_wait(struct sm_reservation *reservation, struct synced_mem *const *mems,
                                          size_t count, int device)
 {
-    unsigned rounds = 0;
-    while (!reserve_all(reservation, mems, count, device))
-        if (reservation->set > reservation->budget || !wait_for_room(reservation, &rounds))
+    struct patience patience = {.passed = sm_hands_passed()};
+    while (!reserve_all(reservation, mems, count, device)) {
+        if (reservation->set > reservation->budget || !wait_for_room(reservation, &patience))
             return fail_too_large(reservation, mems, count);
+        patience.passed = sm_hands_passed();
+    }
     return SYNCED_MEM_OK;
 }
 
@@ -227,14 +242,13 @@ static synced_mem_status reserve(struct sm_reservation *reservation, struct sync
     synced_mem_status status = reserve_or_wait(reservation, mems, count, device);
     if (status != SYNCED_MEM_OK)
         return status;
-    if (reservation->victims || reservation->frees_spares) {
+    if (reservation->is_short) {
         const uint64_t since = sm_now();
-        status = make_room(reservation, stream);
+        status = make_room(reservation, mems, count, stream);
         sm_count_up(SM_COUNT_hold_nanoseconds, sm_now() - since);
     }
     if (status != SYNCED_MEM_OK) {
         const struct sm_detail first = sm_detail_get();
-        sm_reservation_end(reservation);
         remove_holds(mems, count, side_of_budget(device));
         sm_detail_set(&first);
     }
@@ -430,9 +444,7 @@ static synced_mem_status hold_on(const struct sm_hold_call *call, int device, st
 {
     struct sm_reservation reservation;
     SM_TRY(reserve(&reservation, call->mems, call->count, device, stream));
-    sm_reservation_use(&reservation);
     const synced_mem_status status = fetch_with_reclaim(call, device, failed);
-    sm_reservation_end(&reservation);
     if (status == SYNCED_MEM_OK) {
         count_hold(call, &reservation);
         return SYNCED_MEM_OK;
@@ -545,9 +557,9 @@ static void keep_to_budget(const struct synced_mem *mem, enum sm_side side)
 {
     const int device = sm_device(mem);
     if (side == SM_CPU && sm_host_budget_on())
-        (void)sm_evict_excess(SM_BUDGET_HOST, false);
+        (void)sm_evict_excess(SM_BUDGET_HOST, false, NULL);
     else if (side == SM_GPU && sm_budget_on() && device >= 0 && !sm_budget_is_implicit(device))
-        (void)sm_evict_excess(device, false);
+        (void)sm_evict_excess(device, false, NULL);
 }
 
 synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, enum sm_side side, struct synced_mem **failed)
@@ -565,14 +577,10 @@ synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, enum s
 
 /* ---- For one call ---- */
 
-static _Thread_local struct sm_reservation brief;
-static _Thread_local unsigned depth; /* of such calls: a callback may make another, which claims as it goes */
-
 synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side,
                                   struct synced_mem **failed)
 {
-    struct sm_reservation inner;
-    struct sm_reservation *const reservation = depth == 0 ? &brief : &inner;
+    struct sm_reservation reservation;
     int device = SYNCED_MEM_DEVICE_CURRENT;
     for (size_t i = 0; i < count; i++) {
         *failed = mems[i];
@@ -584,17 +592,10 @@ synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, 
         device = SM_BUDGET_HOST;
     else
         SM_TRY(sm_device_resolve(device, &device));
-    SM_TRY(reserve(reservation, mems, count, device, NULL));
-    if (depth++ == 0)
-        sm_reservation_use(reservation);
-    else
-        sm_reservation_end(reservation);
-    return SYNCED_MEM_OK;
+    return reserve(&reservation, mems, count, device, NULL);
 }
 
 void sm_unhold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
-    if (--depth == 0)
-        sm_reservation_end(&brief);
     remove_holds(mems, count, side);
 }

@@ -1,6 +1,8 @@
 /* Tests what happens to a victim between its choice and its eviction. */
 #include "hold_kit.h"
 
+#include "cudart_emu.h"
+
 #include "copy/inflight.h"
 #include "object/evict.h"
 #include "object/replace.h"
@@ -31,15 +33,12 @@ static void run_beside(_Atomic(function) *what)
 }
 
 /* Holds evict by this function. */
-synced_mem_status __real_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck,
-                                  struct sm_member **late);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck,
-                                  struct sm_member **late);
-synced_mem_status __wrap_sm_evict(struct sm_member *victims, struct sm_stream *on, struct sm_member **stuck,
-                                  struct sm_member **late)
+void __real_sm_evict(struct sm_evictions *evictions, struct sm_member *victims);
+void __wrap_sm_evict(struct sm_evictions *evictions, struct sm_member *victims);
+void __wrap_sm_evict(struct sm_evictions *evictions, struct sm_member *victims)
 {
     run_beside(&meanwhile);
-    return __real_sm_evict(victims, on, stuck, late);
+    __real_sm_evict(evictions, victims);
 }
 
 /* A budget that is lowered, or exceeded, chooses its victims by this function. */
@@ -71,6 +70,21 @@ void __wrap_sm_copy_retire_on(struct sm_copy *copy, struct sm_stream *on)
 {
     run_beside(&before_the_free);
     __real_sm_copy_retire_on(copy, on);
+}
+
+/* ---- Memory that another hold has claimed ---- */
+
+static _Atomic(function) before_the_memory;
+
+synced_mem_status __real_sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *on,
+                                               struct sm_member *member, struct sm_copy **out);
+synced_mem_status __wrap_sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *on,
+                                               struct sm_member *member, struct sm_copy **out);
+synced_mem_status __wrap_sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *on,
+                                               struct sm_member *member, struct sm_copy **out)
+{
+    run_beside(&before_the_memory);
+    return __real_sm_copy_obtain_device(size, alignment, on, member, out);
 }
 
 /* ---- Calls that change the memory, after they have found the object unheld ---- */
@@ -322,6 +336,104 @@ START_TEST(a_lower_budget_waits_for_a_victim)
 }
 END_TEST
 
+static atomic_bool is_locked;
+
+/* Works on the victim for a while. */
+static void *lock_for_a_while(void *unused)
+{
+    sm_lock_object(victim);
+    atomic_store(&is_locked, true);
+    (void)usleep(20000);
+    sm_unlock_object(victim);
+    return unused;
+}
+
+static pthread_t locker;
+
+static void *begin_to_lock(void *unused)
+{
+    SOUND(pthread_create(&locker, NULL, lock_for_a_while, NULL) == 0);
+    await_flag(&is_locked);
+    return unused;
+}
+
+/* No other can go, so the hold waits until the other call has ended. */
+START_TEST(a_victim_that_another_call_works_on)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    OK(hold_one(kept, SYNCED_MEM_READ, stream));
+    meanwhile = begin_to_lock;
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    pthread_join(locker, NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert(!is_on_device(victim));
+    OK(unhold_one(wanted));
+    OK(unhold_one(kept));
+    RELEASE_EACH(victim, kept, wanted);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+static synced_mem *three[3];
+
+static void *hold_the_last_two(void *unused)
+{
+    SOUND(synced_mem_hold(three + 1, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream) == SYNCED_MEM_OK);
+    return unused;
+}
+
+/* Two holds need the second object, and all three fit. */
+START_TEST(a_member_is_claimed_once)
+{
+    stream = open_stream(NON_BLOCKING);
+    for (unsigned i = 0; i < 3; i++)
+        three[i] = make_units("three", 10, i);
+    kept = make_units("kept", 30, 3);
+    set_budget(30 * UNIT);
+    OK(hold_one(kept, SYNCED_MEM_READ, stream));
+    OK(unhold_one(kept));
+    before_the_memory = hold_the_last_two;
+    OK(synced_mem_hold(three, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    ck_assert(!before_the_memory);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(is_on_device(three[i]));
+    ck_assert_uint_eq(sm_budget_used(0), 30 * UNIT);
+    OK(synced_mem_unhold(three, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold(three + 1, 2, SYNCED_MEM_SIDE_GPU));
+    release_all(three, 3);
+    RELEASE_EACH(kept);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+static void *fail_to_hold_the_last_two(void *unused)
+{
+    emu_fail("cudaMallocFromPoolAsync", 1, cudaErrorUnknown, false);
+    SOUND(synced_mem_hold(three + 1, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream) != SYNCED_MEM_OK);
+    SOUND(sm_budget_used(0) == 20 * UNIT);
+    return unused;
+}
+
+/* The claim of the second object stays for the hold that goes on. */
+START_TEST(a_claim_outlives_a_hold_that_fails)
+{
+    stream = open_stream(NON_BLOCKING);
+    for (unsigned i = 0; i < 3; i++)
+        three[i] = make_units("three", 10, i);
+    set_budget(30 * UNIT);
+    before_the_memory = fail_to_hold_the_last_two;
+    OK(synced_mem_hold(three, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_uint_eq(sm_budget_used(0), 20 * UNIT);
+    OK(synced_mem_unhold(three, 2, SYNCED_MEM_SIDE_GPU));
+    ck_assert_uint_eq(sm_budget_used(0), 20 * UNIT);
+    release_all(three, 3);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 /* ---- Holds of a victim, which may stay because of them ---- */
 
 static _Thread_local bool pauses; /* when it has claimed memory, before it brings contents */
@@ -509,8 +621,9 @@ Suite *suite(void)
     Suite *const made = suite_create("hold_meanwhile");
     TCase *const tests = add_case(made, "meanwhile");
     add_gpu_loop_test(tests, an_object_that_is_held_by_now_keeps_its_memory, 0, CHANGES);
-    add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_without_a_copy_has_left,
-                  a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released, a_lower_budget_waits_for_a_victim,
+    add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_that_another_call_works_on,
+                  a_victim_without_a_copy_has_left, a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released,
+                  a_lower_budget_waits_for_a_victim, a_member_is_claimed_once, a_claim_outlives_a_hold_that_fails,
                   a_hold_of_a_victim_that_stays_needs_no_room, claims_for_a_victim_that_goes_are_kept);
     add_gpu_loop_test(tests, a_victim_that_is_late_goes_after_all, 0, 2);
     add_gpu_loop_test(tests, claims_for_a_victim_that_stays_are_given_back_at_once, 0, MOST_HOLDERS);

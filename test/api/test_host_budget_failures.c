@@ -7,9 +7,12 @@
 #include "failing_calls.h"
 #include "host_budget_kit.h"
 
+#include "copy/scratch.h"
+#include "memory/budget.h"
 #include "system/file_at.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 enum { COUNT = 4, BYTES = 300000 };
 
@@ -32,11 +35,56 @@ static bool is_due(atomic_int *in)
     return left == 1;
 }
 
+static atomic_bool is_full;       /* all writes fail */
+static atomic_bool writes_direct; /* the last write went past the system's cache */
+static atomic_int fail_allocation_in;
+static atomic_uint allocations;
+
+int __real_sm_file_allocate(int file, uint64_t offset, uint64_t bytes);
+int __wrap_sm_file_allocate(int file, uint64_t offset, uint64_t bytes);
+int __wrap_sm_file_allocate(int file, uint64_t offset, uint64_t bytes)
+{
+    (void)atomic_fetch_add(&allocations, 1);
+    return is_due(&fail_allocation_in) ? ENOSPC : __real_sm_file_allocate(file, offset, bytes);
+}
+
+static unsigned
+    refused; /* bits: descriptors past the system's cache are duplicates, or can't be made; others can't be */
+
+int __real_sm_file_reopen(int file, const struct sm_file_facts *facts, bool cached, int *out);
+int __wrap_sm_file_reopen(int file, const struct sm_file_facts *facts, bool cached, int *out);
+int __wrap_sm_file_reopen(int file, const struct sm_file_facts *facts, bool cached, int *out)
+{
+    struct sm_file_facts others = *facts;
+    if ((refused & (cached ? 4 : 2)) != 0)
+        return EMFILE;
+    if ((refused & 1) != 0)
+        others.direct = false;
+    return __real_sm_file_reopen(file, &others, cached, out);
+}
+
+static void *(*before_the_undo)(void *unused); /* runs in a thread of its own, once */
+
+bool __real_sm_scratch_undo(struct sm_scratch_change *change);
+bool __wrap_sm_scratch_undo(struct sm_scratch_change *change);
+bool __wrap_sm_scratch_undo(struct sm_scratch_change *change)
+{
+    void *(*const run)(void *) = before_the_undo;
+    pthread_t thread;
+    before_the_undo = NULL;
+    if (run) {
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    return __real_sm_scratch_undo(change);
+}
+
 int __real_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
 int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
 int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset)
 {
-    if (!is_due(&fail_write_in))
+    atomic_store(&writes_direct, (fcntl(file, F_GETFL) & O_DIRECT) != 0);
+    if (!is_due(&fail_write_in) && !atomic_load(&is_full))
         return __real_sm_file_write_at(file, data, bytes, offset);
     (void)__real_sm_file_write_at(file, data, bytes / 2, offset); /* some are written */
     return ENOSPC;
@@ -84,14 +132,13 @@ static struct failing each_read(void)
 
 /* ---- The acts ---- */
 
-/* The failure of an eviction is no failure of this call, which says how much is left. */
 static synced_mem_status lower_budget(void)
 {
-    uint64_t over;
+    uint64_t over = 1;
     const synced_mem_status status = synced_mem_cpu_set_budget(0, it.scratch, &over);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    return over > 0 ? SYNCED_MEM_ERR_FILE : SYNCED_MEM_OK;
+    ck_assert_uint_eq(over, status != SYNCED_MEM_OK);
+    ck_assert_uint_eq(sm_budget_of(SM_BUDGET_HOST), status == SYNCED_MEM_OK ? 0 : 2 * BYTES);
+    return status;
 }
 
 static synced_mem_status hold_on_host(void)
@@ -283,6 +330,100 @@ START_TEST(a_full_disk)
 }
 END_TEST
 
+static void *set_another_budget(void *unused)
+{
+    SOUND(synced_mem_cpu_set_budget(5 * BYTES, NULL, NULL) == SYNCED_MEM_OK);
+    return unused;
+}
+
+/* The budget stays as it was, or as another thread has set it meanwhile. */
+START_TEST(a_full_disk_while_the_budget_is_set)
+{
+    synced_mem *mem = make_evictable("full", BYTES);
+    synced_mem_file *const scratch = make_scratch();
+    uint64_t over = 7;
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), BYTES, 3);
+    before_the_undo = _i == 0 ? NULL : set_another_budget;
+    atomic_store(&is_full, true);
+    FAILS(SYNCED_MEM_ERR_FILE, synced_mem_cpu_set_budget(0, scratch, &over));
+    SAYS("No space left");
+    ck_assert(!before_the_undo);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    atomic_store(&is_full, false);
+    ck_assert_uint_eq(over, 7);
+    ck_assert(!sm_scratch_is_set());
+    ck_assert_uint_eq(sm_budget_of(SM_BUDGET_HOST), _i == 0 ? SM_NO_BUDGET : 5 * BYTES);
+    if (_i == 0)
+        ck_assert(host_is(given(synced_mem_cpu_data(mem)), BYTES, 3)); /* without a hold */
+    OK(synced_mem_cpu_set_budget(0, scratch, &over));
+    ck_assert_uint_eq(over, 0);
+    ck_assert(!has_host_copy(mem));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mem)), BYTES, 3));
+    RELEASE_EACH(mem);
+    end_scratch(scratch);
+}
+END_TEST
+
+/* What is there has been allocated, so it has room for the next contents. */
+START_TEST(a_disk_without_room_for_a_range)
+{
+    synced_mem *mem = make_evictable("full", BYTES);
+    synced_mem_file *const scratch = make_scratch();
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), BYTES, 3);
+    const unsigned before = atomic_load(&allocations);
+    set_host_budget(BYTES, scratch);
+    for (unsigned i = 0; i < 2; i++) {
+        synced_mem *const next = make_evictable("next", BYTES);
+        atomic_store(&fail_allocation_in, 1);
+        if (i == 0) {
+            FAILS(SYNCED_MEM_ERR_FILE, hold_host(next, SYNCED_MEM_OVERWRITE));
+            SAYS("no room for");
+            SAYS("No space left");
+            ck_assert(has_host_copy(mem));
+        }
+        OK(hold_host(next, SYNCED_MEM_OVERWRITE));
+        ck_assert_uint_eq(atomic_load(&allocations), before + 2);
+        OK(unhold_host(next));
+        RELEASE_EACH(next);
+        ck_assert(host_has(mem, 3));
+        host_write(mem, 3); /* it leaves the file */
+    }
+    atomic_store(&fail_allocation_in, 0);
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    RELEASE_EACH(mem);
+    end_scratch(scratch);
+}
+END_TEST
+
+static bool can_be_direct(void)
+{
+    char path[64];
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", behind_scratch);
+    const int direct = open(path, O_RDWR | O_DIRECT);
+    if (direct >= 0)
+        (void)close(direct);
+    return direct >= 0;
+}
+
+/* Spills go past the system's cache, also if the program has not opened the file so, where the system allows it. */
+START_TEST(spills_past_the_cache)
+{
+    synced_mem *mem = make_evictable("direct", 1 << 20);
+    synced_mem_file *const scratch = make_scratch();
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), 1 << 20, 3);
+    refused = (unsigned)_i;
+    set_host_budget(0, scratch);
+    ck_assert(!has_host_copy(mem));
+    ck_assert(atomic_load(&writes_direct) == (refused == 0 && can_be_direct()));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mem)), 1 << 20, 3));
+    RELEASE_EACH(mem);
+    refused = 0;
+    end_scratch(scratch);
+}
+END_TEST
+
 /* Memory that is refused does not count: the budget has room for all later. */
 START_TEST(refused_memory_does_not_count)
 {
@@ -294,6 +435,10 @@ START_TEST(refused_memory_does_not_count)
     emu_set_pinned_memory(0);
     for (unsigned i = 0; i < COUNT; i++)
         FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, hold_host(mems[i], SYNCED_MEM_OVERWRITE));
+    synced_mem *const plain = make_on(HOLD_BYTES, 0);
+    ck_assert_ptr_null(synced_mem_overwrite_cpu_data(plain));
+    ck_assert_uint_eq(sm_budget_used(SM_BUDGET_HOST), 0);
+    RELEASE_EACH(plain);
     emu_set_pinned_memory(SIZE_MAX);
     for (unsigned i = 0; i < COUNT; i++) {
         OK(hold_host(mems[i], SYNCED_MEM_OVERWRITE));
@@ -339,7 +484,9 @@ Suite *suite(void)
     add_divided_test(failures, each_read_fails, 0, ACTS);
     add_divided_test(failures, each_call_fails, 0, ACTS);
     add_divided_test(failures, each_allocation_fails, 0, ACTS);
-    add_gpu_tests(failures, a_full_disk, refused_memory_does_not_count);
+    add_gpu_tests(failures, a_full_disk, a_disk_without_room_for_a_range, refused_memory_does_not_count);
+    add_gpu_loop_test(failures, spills_past_the_cache, 0, 5);
+    add_gpu_loop_test(failures, a_full_disk_while_the_budget_is_set, 0, 2);
     add_gpu_tests(add_case_without_end(made, "lost"), a_lost_device);
     return made;
 }

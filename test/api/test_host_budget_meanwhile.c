@@ -2,15 +2,33 @@
 #include "host_budget_kit.h"
 
 #include "copy/file_job.h"
+#include "copy/scratch.h"
+#include "memory/budget.h"
 #include "object/transaction.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
 
 enum { COUNT = 4 };
 
 static synced_mem *mems[COUNT];
 static void *(*meanwhile)(void *unused); /* runs in a thread of its own, once */
 static bool locks_first;                 /* another call works on the first object, once */
+static pthread_t locker;
+static atomic_bool is_locked;
+static atomic_bool unlocks_soon;
+
+static void *keep_lock(void *unused)
+{
+    sm_lock_object(mems[0]);
+    atomic_store(&is_locked, true);
+    while (!atomic_load(&unlocks_soon))
+        (void)usleep(1000);
+    (void)usleep(20000);
+    sm_unlock_object(mems[0]);
+    return unused;
+}
 
 synced_mem_status __real_sm_file_job_wait(struct sm_file_end *end);
 synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end);
@@ -20,7 +38,9 @@ synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
     const synced_mem_status status = __real_sm_file_job_wait(end);
     if (locks_first) {
         locks_first = false;
-        sm_lock_object(mems[0]);
+        ck_assert_int_eq(pthread_create(&locker, NULL, keep_lock, NULL), 0);
+        while (!atomic_load(&is_locked))
+            (void)sched_yield();
     }
     if (run) {
         pthread_t thread;
@@ -45,6 +65,40 @@ void __wrap_sm_copy_retire(struct sm_copy *copy)
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
     }
     __real_sm_copy_retire(copy);
+}
+
+static void *(*after_the_change)(void *unused); /* runs in a thread of its own, once */
+
+synced_mem_status __real_sm_scratch_set(struct synced_mem_file *file, struct sm_scratch_change *change);
+synced_mem_status __wrap_sm_scratch_set(struct synced_mem_file *file, struct sm_scratch_change *change);
+synced_mem_status __wrap_sm_scratch_set(struct synced_mem_file *file, struct sm_scratch_change *change)
+{
+    void *(*const run)(void *unused) = after_the_change;
+    const synced_mem_status status = __real_sm_scratch_set(file, change);
+    if (run) {
+        pthread_t thread;
+        after_the_change = NULL;
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    return status;
+}
+
+static void *(*after_the_range)(void *unused); /* runs in a thread of its own, once */
+
+synced_mem_status __real_sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
+synced_mem_status __wrap_sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
+synced_mem_status __wrap_sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
+{
+    void *(*const run)(void *unused) = after_the_range;
+    const synced_mem_status status = __real_sm_scratch_take(size, out);
+    if (run) {
+        pthread_t thread;
+        after_the_range = NULL;
+        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    return status;
 }
 
 static unsigned pattern; /* of object 0; the next ones have the next */
@@ -147,8 +201,8 @@ START_TEST(contents_change_meanwhile)
 }
 END_TEST
 
-/* Another goes in its place. */
-START_TEST(a_victim_that_another_call_works_on_stays)
+/* Another goes in its place. Where there is no other, its lock is waited for. */
+START_TEST(a_victim_that_another_call_works_on_goes_last)
 {
     synced_mem_file *const scratch = make_scratch();
     synced_mem *const other = make_evictable("other", HOLD_BYTES);
@@ -164,11 +218,10 @@ START_TEST(a_victim_that_another_call_works_on_stays)
             OK(hold_host(mems[i], SYNCED_MEM_READ));
         else
             gone = i;
-    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, hold_host(other, SYNCED_MEM_OVERWRITE));
-    SAYS("other threads use the host copies");
-    sm_unlock_object(mems[0]);
-    ck_assert(has_host_copy(mems[0]));
+    atomic_store(&unlocks_soon, true);
     OK(hold_host(other, SYNCED_MEM_OVERWRITE));
+    ck_assert_int_eq(pthread_join(locker, NULL), 0);
+    ck_assert(!has_host_copy(mems[0]));
     OK(unhold_host(other));
     for (unsigned i = 1; i < COUNT; i++)
         if (i != gone)
@@ -208,6 +261,96 @@ START_TEST(a_victim_that_is_held_after_it_has_gone)
     set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
     release_all(mems, COUNT);
     RELEASE_EACH(all);
+}
+END_TEST
+
+static synced_mem_file *other_scratch;
+
+static void *set_without_scratch(void *unused)
+{
+    SOUND(synced_mem_cpu_set_budget(HOLD_BYTES, NULL, NULL) == SYNCED_MEM_OK);
+    return unused;
+}
+
+static void *set_with_scratch(void *unused)
+{
+    SOUND(synced_mem_cpu_set_budget(HOLD_BYTES, other_scratch, NULL) == SYNCED_MEM_OK);
+    return unused;
+}
+
+/* The budget and the scratch file are those of one call: the last one. Contents that only the host has are candidates
+ * if that has a file. */
+START_TEST(two_threads_set_the_budget)
+{
+    synced_mem *const mem = make_evictable("one", HOLD_BYTES);
+    synced_mem *const next = make_evictable("two", HOLD_BYTES);
+    other_scratch = make_scratch();
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), HOLD_BYTES, 1);
+    after_the_change = _i == 0 ? set_without_scratch : set_with_scratch;
+    set_host_budget(8 * HOLD_BYTES, _i == 0 ? other_scratch : NULL);
+    ck_assert(!after_the_change);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert_uint_eq(sm_budget_of(SM_BUDGET_HOST), HOLD_BYTES);
+    if (_i == 0) {
+        FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, hold_host(next, SYNCED_MEM_OVERWRITE));
+        SAYS("no scratch file");
+    } else {
+        OK(hold_host(next, SYNCED_MEM_OVERWRITE));
+        OK(unhold_host(next));
+    }
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mem)), HOLD_BYTES, 1));
+    RELEASE_EACH(mem, next);
+    end_scratch(other_scratch);
+}
+END_TEST
+
+static void *shrink(void *unused)
+{
+    SOUND(synced_mem_resize(mems[0], 1000) == SYNCED_MEM_OK);
+    return unused;
+}
+
+static void *begin_to_lock(void *unused)
+{
+    SOUND(pthread_create(&locker, NULL, keep_lock, NULL) == 0);
+    while (!atomic_load(&is_locked))
+        (void)sched_yield();
+    atomic_store(&unlocks_soon, true);
+    return unused;
+}
+
+/* There is no other victim. */
+START_TEST(a_victim_that_another_call_works_on_before_its_spill)
+{
+    synced_mem_file *const scratch = make_scratch();
+    make_many(mems, 1, 7);
+    after_the_range = begin_to_lock;
+    set_host_budget(0, scratch);
+    ck_assert_int_eq(pthread_join(locker, NULL), 0);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert(!has_host_copy(mems[0]));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mems[0])), HOLD_BYTES, 7));
+    release_all(mems, 1);
+    end_scratch(scratch);
+}
+END_TEST
+
+/* The range is for other contents, so the victim is tried again. */
+START_TEST(a_victim_that_is_resized_before_its_spill)
+{
+    synced_mem_file *const scratch = make_scratch();
+    make_many(mems, 1, 7);
+    after_the_range = shrink;
+    set_host_budget(0, scratch);
+    ck_assert(!after_the_range);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert(!has_host_copy(mems[0]));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mems[0])), 1000, 7));
+    release_all(mems, 1);
+    end_scratch(scratch);
 }
 END_TEST
 
@@ -322,7 +465,9 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "meanwhile");
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
-    add_gpu_tests(tests, a_victim_that_another_call_works_on_stays, a_victim_that_is_held_after_it_has_gone);
+    add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
+                  a_victim_that_is_resized_before_its_spill, a_victim_that_another_call_works_on_before_its_spill);
+    add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);
     return made;

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -56,6 +57,19 @@ WRAP_READ(pread64)
     }
 WRAP_WRITE(pwrite)
 WRAP_WRITE(pwrite64)
+
+#define WRAP_ALLOCATE(name)                                                                                            \
+    int __real_##name(int fd, int mode, off_t offset, off_t bytes);                                                    \
+    int __wrap_##name(int fd, int mode, off_t offset, off_t bytes);                                                    \
+    int __wrap_##name(int fd, int mode, off_t offset, off_t bytes)                                                     \
+    {                                                                                                                  \
+        ssize_t result;                                                                                                \
+        if (fd != file || !is_scripted((size_t)bytes, &result))                                                        \
+            return __real_##name(fd, mode, offset, bytes);                                                             \
+        return (int)result;                                                                                            \
+    }
+WRAP_ALLOCATE(fallocate)
+WRAP_ALLOCATE(fallocate64)
 
 static bool refuses_open;
 
@@ -168,6 +182,42 @@ START_TEST(sizes)
 }
 END_TEST
 
+/* A file system that keeps no room for files is no failure. */
+START_TEST(allocations)
+{
+    static const struct {
+        int script[3];
+        int error;
+        bool grows;
+    } cases[] = {{{END}, 0, true},           {{-EINTR, -EINTR, END}, 0, true}, {{-EOPNOTSUPP, END}, 0, false},
+                 {{-ENOSYS, END}, 0, false}, {{-ENODEV, END}, 0, false},       {{-ENOSPC, END}, ENOSPC, false}};
+    uint64_t size;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        file = make_descriptor(O_RDWR);
+        script = cases[i].script;
+        ck_assert_int_eq(sm_file_allocate(file, 8192, 4096), cases[i].error);
+        ck_assert_int_eq(*script, END);
+        script = NULL;
+        ck_assert_int_eq(sm_file_size(file, &size), 0);
+        ck_assert(!cases[i].grows || size == 12288 || size == 0); /* some file systems can't */
+        ck_assert(cases[i].grows || size == 0);
+        (void)close(file);
+    }
+}
+END_TEST
+
+/* A signal would end the process. */
+START_TEST(allocations_beyond_the_limit)
+{
+    const struct rlimit limit = {.rlim_cur = 10000, .rlim_max = 10000};
+    file = make_descriptor(O_RDWR);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(sm_file_allocate(file, 4096, 8192), EFBIG);
+    ck_assert_int_eq(sm_file_allocate(file, 0, 8192), 0);
+    (void)close(file);
+}
+END_TEST
+
 static bool is_direct(int fd)
 {
     return (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
@@ -251,6 +301,6 @@ Suite *suite(void)
     tcase_add_loop_test(tests, reads, 0, 7);
     tcase_add_loop_test(tests, writes, 0, 4);
     tcase_add_loop_test(tests, descriptors, 0, 2);
-    add_tests(tests, sizes, direct_descriptors, files_in_memory);
+    add_tests(tests, sizes, allocations, allocations_beyond_the_limit, direct_descriptors, files_in_memory);
     return made;
 }

@@ -16,7 +16,7 @@ START_TEST(copies)
 {
     struct sm_copy *copy = NULL;
     char memory[64];
-    OK(sm_copy_obtain_host(100, 64, -1, true, &copy));
+    OK(sm_copy_obtain_host(100, 64, -1, true, NULL, &copy));
     ck_assert(pattern_is(copy->data, 100, 0));
     ck_assert_int_eq(copy->source, SYNCED_MEM_SOURCE_PAGEABLE);
     ck_assert_int_eq(copy->device, -1);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -67,4 +68,21 @@ int sm_file_reopen(int file, const struct sm_file_facts *facts, bool cached, int
     if (*out >= 0)
         return sm_file_move_up(out);
     return cached ? errno : sm_file_copy_up(file, out);
+}
+
+/* Beyond the process's limit the system would send a signal that ends it. */
+static bool is_beyond_limit(uint64_t end)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur;
+}
+
+int sm_file_allocate(int file, uint64_t offset, uint64_t bytes)
+{
+    if (is_beyond_limit(offset + bytes))
+        return EFBIG;
+    while (fallocate(file, 0, (off_t)offset, (off_t)bytes) != 0)
+        if (errno != EINTR)
+            return errno == EOPNOTSUPP || errno == ENOSYS || errno == ENODEV ? 0 : errno;
+    return 0;
 }
