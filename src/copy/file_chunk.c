@@ -257,17 +257,27 @@ static synced_mem_status write_blocks(const struct sm_file_chunk *chunk, const c
     return write_bytes(chunk, file->cached, data + (last - chunk->begin), last, chunk->end);
 }
 
-/* Brings the bytes to the buffer, and waits until they are there. */
-static synced_mem_status gather(const struct sm_file_chunk *chunk, const struct piece *piece,
-                                struct sm_stream *internal, char *data, struct sm_file_buffer *buffer)
+/* Brings the bytes of all parts to the buffer, and waits until they are there. After a failure some may be on the way. */
+static synced_mem_status gather(const struct sm_file_chunk *chunk, struct sm_stream *internal, char *data,
+                                struct sm_file_buffer *buffer)
 {
-    if (!internal) {
-        memcpy(data, piece->memory, piece->size);
-        return SYNCED_MEM_OK;
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (size_t i = 0; i < chunk->count && status == SYNCED_MEM_OK; i++) {
+        const struct piece piece = get_piece(chunk, &chunk->parts[i]);
+        char *const to = find_piece(chunk, &piece, data);
+        if (internal)
+            status = queue_piece(chunk, &piece, to, false, internal);
+        else
+            memcpy(to, piece.memory, piece.size);
     }
-    SM_TRY(queue_piece(chunk, piece, data, false, internal));
-    SM_TRY(note_transfer(buffer, internal));
-    return wait_for_buffer(buffer);
+    if (!internal)
+        return SYNCED_MEM_OK;
+    const struct sm_detail first = sm_detail_get();
+    const synced_mem_status noted = note_transfer(buffer, internal);
+    const synced_mem_status waited = noted == SYNCED_MEM_OK ? wait_for_buffer(buffer) : noted;
+    if (status != SYNCED_MEM_OK)
+        sm_detail_set(&first);
+    return status != SYNCED_MEM_OK ? status : waited;
 }
 
 synced_mem_status sm_file_chunk_write(const struct sm_file_chunk *chunk, struct sm_file_buffer *buffer)
@@ -275,10 +285,10 @@ synced_mem_status sm_file_chunk_write(const struct sm_file_chunk *chunk, struct 
     struct sm_stream *const internal = chunk->parts->internal;
     const size_t alignment = chunk->file->facts.alignment;
     const struct piece piece = get_piece(chunk, chunk->parts);
-    if (!internal && (uintptr_t)piece.memory % alignment == chunk->begin % alignment)
+    if (!internal && chunk->count == 1 && (uintptr_t)piece.memory % alignment == chunk->begin % alignment)
         return write_blocks(chunk, piece.memory);
     SM_TRY(prepare_buffer(buffer, chunk, internal));
     char *const data = place_in_buffer(buffer, chunk->begin, alignment);
-    SM_TRY(gather(chunk, &piece, internal, data, buffer));
+    SM_TRY(gather(chunk, internal, data, buffer));
     return write_blocks(chunk, data);
 }

@@ -19,6 +19,8 @@
 enum { LEAST_THREADS = 4, MOST_THREADS = 16, CHUNK = 4194304, CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144 };
 /* Bytes between two parts in the file that are read with them, as that is faster than another read. */
 enum { LARGEST_GAP = 65536 };
+/* Larger parts of host memory are written from where they are, as that is faster than to gather them. */
+enum { LARGEST_GATHERED = 65536 };
 
 /* A place among the bytes of a job. */
 struct place {
@@ -124,6 +126,27 @@ static struct place extend_chunk(const struct sm_file_job *job, struct sm_file_c
     return (struct place){.part = i};
 }
 
+static bool is_gathered(const struct sm_file_part *part)
+{
+    return part->internal || part->size <= LARGEST_GATHERED;
+}
+
+/* Adds the parts to the chunk that are written with its first one: they follow it in the file without a gap, and the
+ * chunk has room for all of them. Returns where the next chunk begins. */
+static struct place extend_write(const struct sm_file_job *job, struct sm_file_chunk *chunk, size_t first)
+{
+    const uint64_t limit = chunk->begin + job->chunk;
+    size_t i = first + 1;
+    for (; i < job->count && is_gathered(&job->parts[first]); i++, chunk->count++) {
+        const struct sm_file_part *const next = &job->parts[i];
+        if (next->offset != chunk->end || get_end(next) > limit || next->internal != chunk->parts->internal ||
+            !is_gathered(next))
+            break;
+        chunk->end = get_end(next);
+    }
+    return (struct place){.part = i};
+}
+
 /* Takes the next bytes for the thread. A part that is larger than a chunk is taken piece by piece. Returns false if no
  * bytes are left, or the job has failed. */
 static bool take_chunk(struct sm_file_job *job, struct sm_file_chunk *chunk)
@@ -145,10 +168,10 @@ static bool take_chunk(struct sm_file_job *job, struct sm_file_chunk *chunk)
         chunk->end = chunk->begin + (rest < job->chunk ? rest : job->chunk);
         if (rest > job->chunk)
             job->next.taken += job->chunk;
-        else if (job->writes || (!job->internal && job->next.taken > 0))
+        else if (!job->internal && job->next.taken > 0)
             job->next = (struct place){.part = first + 1};
         else
-            job->next = extend_chunk(job, chunk, first);
+            job->next = job->writes ? extend_write(job, chunk, first) : extend_chunk(job, chunk, first);
     }
     sm_mutex_unlock(&job->lock);
     return any;
@@ -497,6 +520,7 @@ static int compare_parts(const void *a, const void *b)
     return (first->offset > second->offset) - (first->offset < second->offset);
 }
 
+<<<<<<< HEAD
 /* Makes one part of those that follow one another in the file and in memory, as the pieces of a root do. Those on a
  * device must be in one allocation, as the runtime refuses copies that reach into the next one. */
 static void join_parts(struct sm_file_job *job)
@@ -518,17 +542,42 @@ static void join_parts(struct sm_file_job *job)
     job->count = count;
 }
 
+=======
+>>>>>>> files3
 static struct sm_extent get_extent(const struct sm_file_part *part)
 {
     return (struct sm_extent){.begin = part->offset, .end = get_end(part)};
 }
 
+/* Sorts the parts by file and offset, and makes one of those that follow one another in the file and in memory, as the
+ * pieces of a root do. */
+static void sort_and_join_parts(struct sm_file_job *job)
+{
+    size_t count = 1;
+    if (job->count > 1)
+        qsort(job->parts, job->count, sizeof *job->parts, compare_parts);
+    for (size_t i = 1; i < job->count; i++) {
+        struct sm_file_part *const last = &job->parts[count - 1];
+        const struct sm_file_part *const next = &job->parts[i];
+        const bool follows = !next->range && next->file == last->file && next->internal == last->internal &&
+                             next->offset == get_end(last) && next->memory == last->memory + last->size;
+        if (follows) {
+            last->size += next->size;
+            if (!job->writes)
+                sm_file_drop(next->file);
+        } else {
+            job->parts[count++] = *next;
+        }
+    }
+    job->count = count;
+    for (size_t i = 0; i < count; i++)
+        job->extents[i].extent = get_extent(&job->parts[i]);
+}
+
 static void enter_reads(struct sm_file_job *job)
 {
-    for (size_t i = 0; i < job->count; i++) {
-        job->extents[i].extent = get_extent(&job->parts[i]);
+    for (size_t i = 0; i < job->count; i++)
         sm_file_enter_read(job->parts[i].file, &job->extents[i], job->fence);
-    }
 }
 
 void sm_file_reads_begin(struct sm_file_reads *reads)
@@ -536,10 +585,7 @@ void sm_file_reads_begin(struct sm_file_reads *reads)
     struct sm_file_job *const job = reads->job;
     if (!job)
         return;
-    if (job->count > 1) {
-        qsort(job->parts, job->count, sizeof *job->parts, compare_parts);
-        join_parts(job);
-    }
+    sort_and_join_parts(job);
     reads->job = NULL;
     job->by_kernel = reads->by_kernel;
     enter_reads(job);
@@ -587,10 +633,10 @@ synced_mem_status sm_file_writes_make(struct sm_file_writes *writes)
 void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_source *source, uint64_t offset)
 {
     struct sm_file_job *const job = writes->job;
-    struct sm_file_part *const part = &job->parts[job->count];
+    struct sm_file_part *const part = &job->parts[job->count++];
     struct sm_use *const use = writes->reserved;
     struct sm_use *earlier = NULL;
-    assert(job->count < writes->room && source->size > 0);
+    assert(job->count <= writes->room && source->size > 0);
     writes->reserved = use->next;
     use->next = NULL;
     *part = (struct sm_file_part){.file = writes->file,
@@ -598,7 +644,6 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
                                   .memory = sm_copy_data(source->copy),
                                   .size = source->size,
                                   .internal = source->internal};
-    job->extents[job->count++].extent = get_extent(part);
     job->bytes += source->size;
     wait_if_full(job, &job->arrivals);
     (void)sm_waits_add(&job->arrivals, source->after);
@@ -617,6 +662,7 @@ void sm_file_writes_begin(struct sm_file_writes *writes)
     sm_inflight_unreserve_many(writes->reserved);
     writes->reserved = NULL;
     writes->job = NULL;
+    sort_and_join_parts(job);
     job->end = writes->end;
     job->writing.fence = job->fence;
     wait_if_full(job, &job->arrivals);

@@ -19,12 +19,13 @@
 struct departure {
     struct synced_mem *mem;
     enum sm_departure_lock how;
-    bool was_busy;        /* another thread had the lock */
+    bool was_busy;        /* another thread had the lock, or has changed the contents */
     struct sm_copy *copy; /* what has left the object */
     size_t bytes;
     /* Of contents that are spilled: */
     struct sm_backing *backing; /* NULL: they need not be spilled, or can't */
-    size_t size;                /* that it was made for */
+    bool is_prepared;           /* a spill was prepared, maybe without a backing */
+    size_t size;                /* that it was prepared for */
     struct sm_file_end end;
     const struct sm_copy *from; /* NULL: they are not spilled */
     unsigned given;
@@ -64,6 +65,7 @@ static void take_copy(struct departure *departure)
 static synced_mem_status prepare_spill(struct departure *departure)
 {
     struct sm_scratch_range *range;
+    departure->is_prepared = true;
     departure->size = sm_size(departure->mem);
     SM_TRY(sm_scratch_take(departure->size, &range));
     return range ? sm_backing_make_spilled(range, departure->mem, departure->size, &departure->backing) : SYNCED_MEM_OK;
@@ -88,12 +90,13 @@ static synced_mem_status begin_write(struct departure *departure, struct sm_copy
     return SYNCED_MEM_OK;
 }
 
-/* Another call may have changed the contents since they were prepared for. Then the victim is tried again. */
+/* Another call may have changed the contents since they were prepared for, or a file that was about to have them could
+ * not be written. Then the victim is tried again. Without a scratch file it stays. */
 static synced_mem_status begin_spill(struct departure *departure)
 {
     struct sm_copy *const copy = sm_copy_of(sm_own_record(departure->mem), SM_CPU);
-    departure->was_busy = !departure->backing || departure->size != sm_size(departure->mem);
-    if (departure->was_busy)
+    departure->was_busy = !departure->is_prepared || departure->size != sm_size(departure->mem);
+    if (departure->was_busy || !departure->backing)
         return SYNCED_MEM_OK;
     SM_TRY(begin_write(departure, copy));
     departure->from = copy;
@@ -113,8 +116,8 @@ static bool is_unchanged(const struct departure *departure)
 /* ---- A victim ---- */
 
 /* Contents that another place has go, others begin to be spilled. A file that is about to have them is waited for, which
- * takes no longer than a spill. Threads that push them may still fail, so the host
- * copy stays until they have queued the last byte. */
+ * takes no longer than a spill. Threads that push them may still fail, so the host copy stays until they have queued the
+ * last byte. */
 static synced_mem_status drop_or_spill(struct departure *departure, struct sm_waits *waits)
 {
     struct synced_mem *const mem = departure->mem;

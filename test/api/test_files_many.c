@@ -186,6 +186,35 @@ START_TEST(writes_wait_for_one_another)
 }
 END_TEST
 
+/* Neighbours are written together, in the file's order, and a gap between others is left as it is. */
+START_TEST(writes_do_not_grow_with_objects)
+{
+    const size_t count = counts[_i % 3];
+    const bool on_device = _i / 3;
+    synced_mem_file *const file = make_file(FILE_BYTES, 1);
+    uint64_t *const offsets = calloc(count, sizeof *offsets);
+    it.count = count;
+    it.mems = calloc(count, sizeof *it.mems);
+    ck_assert(offsets && it.mems);
+    for (size_t i = 0; i < count; i++) {
+        it.mems[i] = on_device ? make_on(EACH, 0) : make_at_cpu(EACH, 3);
+        if (on_device)
+            gpu_fill(given(synced_mem_overwrite_gpu_data_on(it.mems[i], NULL)), EACH, 3, NULL);
+        offsets[i] = 1 + i * 7919 % count * EACH + (i * 7919 % count >= 50 ? 1 : 0);
+        pattern_write(in_file + offsets[i], EACH, 3);
+    }
+    OK(synced_mem_async_write_file_n(it.mems, file, offsets, count, NULL));
+    OK(synced_mem_file_wait(file));
+    ck_assert(file_is_right(FILE_BYTES));
+    ck_assert_uint_le(stats_now().file_writes, 2 + count_chunks(count * EACH));
+    ck_assert_uint_eq(stats_now().file_write_bytes, count * EACH);
+    release_all(it.mems, count);
+    free(it.mems);
+    free(offsets);
+    end_file(file);
+}
+END_TEST
+
 /* ---- Failures ---- */
 
 static void begin_failing_read(struct failing *each)
@@ -273,7 +302,9 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "many");
     const int tries = (int)(sizeof counts / sizeof counts[0]) * CALLS * 2;
     add_gpu_loop_test(tests, reads_do_not_grow_with_objects, 0, tries);
-    tcase_add_loop_test(add_case(made, "writes"), writes_wait_for_one_another, 0, 2);
+    TCase *const writes = add_case(made, "writes");
+    tcase_add_loop_test(writes, writes_wait_for_one_another, 0, 2);
+    tcase_add_loop_test(writes, writes_do_not_grow_with_objects, 0, 6);
     TCase *const failures = add_case(made, "failures");
     tcase_add_loop_test(failures, each_read_fails, 0, CALLS);
     tcase_add_loop_test(failures, each_call_of_the_runtime_fails, 0, 2);
