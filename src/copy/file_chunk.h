@@ -17,7 +17,7 @@ struct sm_file_part {
     uint64_t offset;
     char *memory; /* of a device if the chunk or the part has a stream, else of the host */
     size_t size;
-    const void *owner;              /* of a part that is read: whose memory it is */
+    const void *owner;              /* whose memory it is: the same for parts of one allocation, or of one copy */
     struct sm_stream *internal;     /* of a part that is written: for transfers from its device; NULL: host memory */
     bool own;                       /* of a part that is read: library memory, which a kernel may write */
     struct sm_scratch_range *range; /* of a part that is read from the scratch file: held until then; else NULL */

@@ -520,37 +520,14 @@ static int compare_parts(const void *a, const void *b)
     return (first->offset > second->offset) - (first->offset < second->offset);
 }
 
-<<<<<<< HEAD
-/* Makes one part of those that follow one another in the file and in memory, as the pieces of a root do. Those on a
- * device must be in one allocation, as the runtime refuses copies that reach into the next one. */
-static void join_parts(struct sm_file_job *job)
-{
-    size_t count = 1;
-    for (size_t i = 1; i < job->count; i++) {
-        struct sm_file_part *const last = &job->parts[count - 1];
-        const struct sm_file_part *const next = &job->parts[i];
-        const bool follows = !next->range && next->file == last->file && next->offset == get_end(last) &&
-                             next->memory == last->memory + last->size &&
-                             (!job->internal || next->owner == last->owner);
-        if (follows) {
-            last->size += next->size;
-            sm_file_drop(next->file);
-        } else {
-            job->parts[count++] = *next;
-        }
-    }
-    job->count = count;
-}
-
-=======
->>>>>>> files3
 static struct sm_extent get_extent(const struct sm_file_part *part)
 {
     return (struct sm_extent){.begin = part->offset, .end = get_end(part)};
 }
 
 /* Sorts the parts by file and offset, and makes one of those that follow one another in the file and in memory, as the
- * pieces of a root do. */
+ * pieces of a root do. Those on a device must be in one allocation, as the runtime refuses copies that reach into the
+ * next one. */
 static void sort_and_join_parts(struct sm_file_job *job)
 {
     size_t count = 1;
@@ -560,7 +537,8 @@ static void sort_and_join_parts(struct sm_file_job *job)
         struct sm_file_part *const last = &job->parts[count - 1];
         const struct sm_file_part *const next = &job->parts[i];
         const bool follows = !next->range && next->file == last->file && next->internal == last->internal &&
-                             next->offset == get_end(last) && next->memory == last->memory + last->size;
+                             next->offset == get_end(last) && next->memory == last->memory + last->size &&
+                             (next->owner == last->owner || !(job->internal || next->internal));
         if (follows) {
             last->size += next->size;
             if (!job->writes)
@@ -643,6 +621,7 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
                                   .offset = offset,
                                   .memory = sm_copy_data(source->copy),
                                   .size = source->size,
+                                  .owner = source->copy,
                                   .internal = source->internal};
     job->bytes += source->size;
     wait_if_full(job, &job->arrivals);
