@@ -14,7 +14,8 @@ enum { CHUNKS = 16 }; /* of HOLD_BYTES */
 
 /* Between the ends of a transfer's part on the device, and of that on the host; and after a transfer has begun. */
 static atomic_bool ends_slowly, begins_slowly;
-static void *(*meanwhile)(void *);
+typedef void *(*function)(void *);
+static _Atomic(function) meanwhile; /* copy threads read it too */
 static pthread_t thread;
 
 void __real_sm_host_pool_free(void *data, size_t bytes, void *block);
@@ -44,10 +45,9 @@ synced_mem_status __real_sm_device_copy_h2d(int device, void *to, const void *fr
 synced_mem_status __wrap_sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream on);
 synced_mem_status __wrap_sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream on)
 {
-    void *(*const run)(void *) = meanwhile;
+    const function run = atomic_exchange(&meanwhile, NULL);
     if (!run)
         return __real_sm_device_copy_h2d(device, to, from, size, on);
-    meanwhile = NULL;
     SOUND(pthread_create(&thread, NULL, run, NULL) == 0);
     (void)usleep(50000);
     return sm_fail(SYNCED_MEM_ERR_CUDA, "the test wants this");
