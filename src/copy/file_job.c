@@ -633,15 +633,19 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
 void sm_file_writes_begin(struct sm_file_writes *writes)
 {
     struct sm_file_job *const job = writes->job;
+    struct synced_mem_file *const file = writes->file;
     sm_inflight_unreserve_many(writes->reserved);
     writes->reserved = NULL;
     writes->job = NULL;
     job->end = writes->end;
     job->writing.fence = job->fence;
     wait_if_full(job, &job->arrivals);
-    while (!sm_file_enter_writes(job->file, &job->writing, job->extents, job->count, &job->earlier))
+    /* Some threads may all wait for earlier jobs: these must be before them in the queue. */
+    sm_mutex_lock(&file->order);
+    while (!sm_file_enter_writes(file, &job->writing, job->extents, job->count, &job->earlier))
         wait_if_full(job, &job->earlier);
     begin_job(job);
+    sm_mutex_unlock(&file->order);
 }
 
 synced_mem_status sm_file_job_wait(struct sm_file_end *end)
