@@ -3,6 +3,7 @@
 
 #include "base/process.h"
 
+#include "system/clock.h"
 #include "system/thread.h"
 
 #include <stdint.h>
@@ -20,7 +21,7 @@ struct queue {
     struct sm_events changed;
     struct list ready;   /* tasks to work on */
     struct list waiting; /* tasks whose wait() no thread has called */
-    sm_file_rest *rest;
+    sm_file_rest *rest; /* constant while there are threads */
     sm_thread threads[MAX_THREADS];
     unsigned count;
     unsigned watching; /* threads in a task's wait(): all but one may be, and one always may */
@@ -146,52 +147,54 @@ static void watch_task(struct queue *queue, struct sm_file_task *task)
     append(queue, task);
 }
 
-/* awake: the thread may have kept something. Returns whether it still may. The queues are locked before and after. */
-static bool wait_for_change(struct queue *queue, bool awake)
+/* awake_until: when the thread rests, as it may have kept something; 0: it has nothing. Returns the same for the next
+ * wait. Other threads may take tasks meanwhile, and wake this one or not. The queues are locked before and after. */
+static uint64_t wait_for_change(struct queue *queue, uint64_t awake_until)
 {
     const unsigned seen = sm_events_seen(&queue->changed);
+    const uint64_t now = awake_until > 0 ? sm_now() : 0;
     sm_unlock(&queues.lock);
-    if (awake)
-        sm_events_wait_for(&queue->changed, seen, WAIT_AWAKE);
-    else
+    if (awake_until == 0)
         sm_events_wait(&queue->changed, seen);
-    const bool rests = awake && seen == sm_events_seen(&queue->changed);
-    const bool rested = rests && queue->rest(false);
+    else if (now < awake_until)
+        sm_events_wait_for(&queue->changed, seen, awake_until - now);
+    else
+        awake_until = queue->rest(false) ? 0 : now + WAIT_AWAKE;
     sm_lock(&queues.lock);
-    return awake && !rested;
+    return awake_until;
 }
 
-/* Works on a task, or watches one after the thread has rested, as the watch may last. Returns whether the thread may
- * have kept something. The queues are locked before and after. */
-static bool take_turn(struct queue *queue, bool awake)
+/* Works on a task, or watches one after the thread has rested, as the watch may last. Takes and returns awake_until. The
+ * queues are locked before and after. */
+static uint64_t take_turn(struct queue *queue, uint64_t awake_until)
 {
-    if (awake && !queue->ready.first && queue->waiting.first && may_watch(queue)) {
+    if (awake_until > 0 && !queue->ready.first && queue->waiting.first && may_watch(queue)) {
         sm_unlock(&queues.lock);
         (void)queue->rest(true);
         sm_lock(&queues.lock);
     }
     struct sm_file_task *const task = find_next_task(queue);
     if (!task)
-        return wait_for_change(queue, awake);
+        return wait_for_change(queue, awake_until);
     if (!task->ready) {
         watch_task(queue, task);
-        return false;
+        return 0;
     }
     sm_unlock(&queues.lock);
     task->work(task);
     sm_file_threads_remove((enum sm_file_threads)(queue - queues.of), task);
     sm_file_task_drop(task);
     sm_lock(&queues.lock);
-    return true;
+    return sm_now() + WAIT_AWAKE;
 }
 
 static void *run_thread(void *argument)
 {
     struct queue *const queue = argument;
-    bool awake = false;
+    uint64_t awake_until = 0;
     sm_lock(&queues.lock);
     while (!queue->ending || queue->ready.first || queue->waiting.first)
-        awake = take_turn(queue, awake);
+        awake_until = take_turn(queue, awake_until);
     sm_unlock(&queues.lock);
     (void)queue->rest(true);
     return NULL;
@@ -201,7 +204,8 @@ bool sm_file_threads_start(enum sm_file_threads kind, unsigned wanted, sm_file_r
 {
     struct queue *const queue = &queues.of[kind];
     lock_queues();
-    queue->rest = rest;
+    if (queue->count == 0)
+        queue->rest = rest;
     while (queue->count < wanted && queue->count < MAX_THREADS &&
            sm_thread_start(&queue->threads[queue->count], run_thread, queue))
         queue->count++;

@@ -39,6 +39,7 @@ struct synced_mem_file {
     int descriptor;      /* the library's own */
     int cached;          /* of a direct file that can be written; else -1 */
     struct sm_file_facts facts;
+    struct sm_mutex order; /* held from the entry of a write until its job is queued, so both have the same order */
     /* Guarded by the lock of all files: */
     struct sm_extents backings;
     struct sm_extents reads;

@@ -282,18 +282,25 @@ static synced_mem_status move_chunk(const struct sm_file_job *job, const struct 
     return job->writes ? sm_file_chunk_write(chunk, buffer) : sm_file_chunk_read(chunk, buffer);
 }
 
-/* The buffers of a thread, which it uses in turn. */
-enum { BUFFERS = 2 };
+/* The buffers of a thread. It uses those for devices in turn. A read to the host has one of its own: those of an earlier
+ * job may wait for a kernel, which may be for the host to end. */
+enum { BUFFERS = 3, FOR_DEVICES = 2, FOR_HOST = 2 };
 struct buffers {
     struct sm_file_buffer each[BUFFERS];
     unsigned turn;
 };
 
+static struct sm_file_buffer *choose_buffer(const struct sm_file_job *job, struct buffers *buffers)
+{
+    const bool is_to_host = !job->writes && !job->internal;
+    return &buffers->each[is_to_host ? FOR_HOST : buffers->turn++ % FOR_DEVICES];
+}
+
 static void move_chunks(struct sm_file_job *job, struct buffers *buffers)
 {
     struct sm_file_chunk chunk;
     while (take_chunk(job, &chunk))
-        note_status(job, move_chunk(job, &chunk, &buffers->each[buffers->turn++ % BUFFERS]));
+        note_status(job, move_chunk(job, &chunk, choose_buffer(job, buffers)));
 }
 
 /* The thread keeps its buffers, whose transfers may be in flight, for the next job, which it begins at once: so the
@@ -463,11 +470,23 @@ static size_t choose_chunk_size(uint64_t bytes)
     return even < SMALLEST_CHUNK ? SMALLEST_CHUNK : even < CHUNK ? (size_t)even : CHUNK;
 }
 
+/* Returns whether one chunk has all parts, or so many as lie side by side: parts of a read that lie far apart in the file
+ * take a read each, which threads can wait for together. The parts are sorted. */
+static bool is_one_chunk(const struct sm_file_job *job)
+{
+    const struct sm_file_part *const first = &job->parts[0];
+    const struct sm_file_part *const last = &job->parts[job->count - 1];
+    if (job->bytes > job->chunk)
+        return false;
+    return job->count == 1 ||
+           (!job->writes && last->file == first->file && get_end(last) - first->offset <= job->chunk);
+}
+
 static void begin_job(struct sm_file_job *job)
 {
     job->chunk = choose_chunk_size(job->bytes);
     job->task.wait = job->arrivals.count + job->earlier.count > 0 ? wait_for_earlier_work : NULL;
-    job->task.is_small = job->bytes <= job->chunk && (job->count == 1 || !job->writes);
+    job->task.is_small = is_one_chunk(job);
     sm_file_threads_add(get_kind(job), &job->task);
     sm_file_task_drop(&job->task);
 }
@@ -638,6 +657,7 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
 void sm_file_writes_begin(struct sm_file_writes *writes)
 {
     struct sm_file_job *const job = writes->job;
+    struct synced_mem_file *const file = writes->file;
     sm_inflight_unreserve_many(writes->reserved);
     writes->reserved = NULL;
     writes->job = NULL;
@@ -645,9 +665,12 @@ void sm_file_writes_begin(struct sm_file_writes *writes)
     job->end = writes->end;
     job->writing.fence = job->fence;
     wait_if_full(job, &job->arrivals);
-    while (!sm_file_enter_writes(job->file, &job->writing, job->extents, job->count, &job->earlier))
+    /* Some threads may all wait for earlier jobs: these must be before them in the queue. */
+    sm_mutex_lock(&file->order);
+    while (!sm_file_enter_writes(file, &job->writing, job->extents, job->count, &job->earlier))
         wait_if_full(job, &job->earlier);
     begin_job(job);
+    sm_mutex_unlock(&file->order);
 }
 
 synced_mem_status sm_file_job_wait(struct sm_file_end *end)

@@ -310,9 +310,13 @@ void sm_pair_set_heads(const struct sm_pairs *pairs, struct sm_pair *pair, synce
  *    the other side      that side alone: it has the old contents, as a file has that the target is in besides
  *    nothing             unchanged
  *    the target alone    unchanged: its contents are arriving, and a call that needs them waits
+ *
+ * A store of the old contents from the target has ended, so it is settled: a call that settled it meanwhile would put
+ * the arriving contents into the file.
  */
 static void begin_pair(const struct sm_pairs *pairs, struct sm_pair *pair, const struct route *route)
 {
+    sm_settle(pair->to);
     const unsigned before = sm_head(pair->to);
     const unsigned rest = before & ~sm_bits_of(pair->to, pairs->side);
     pair->counted = rest == SYNCED_MEM_UNINITIALIZED && before != SYNCED_MEM_UNINITIALIZED && !sm_is_in_file(pair->to);

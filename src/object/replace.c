@@ -55,12 +55,15 @@ static synced_mem_status find_next_arrival(struct sm_transaction *transaction, e
     return SYNCED_MEM_OK;
 }
 
-/* A write that is about to put contents into a file, which the sides alone have, is waited for: then they stay there. */
+/* A write that is about to put contents into a file, which the sides alone have, is waited for: then they stay there.
+ * It may have ended since the call began. */
 static synced_mem_status find_promise_of_sides(const struct synced_mem *mem, unsigned sides, struct sm_waits *waits)
 {
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         if (sm_head(each) && !(sm_whole_head(each) & ~sides))
             SM_TRY(sm_waits_add_for(waits, sm_promise_fence(each), SM_MAY_FAIL));
+        sm_settle(each);
+    }
     return SYNCED_MEM_OK;
 }
 

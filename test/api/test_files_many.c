@@ -275,7 +275,7 @@ static void play(enum call call, struct failing each, synced_mem_status failure)
         end_all();
         OK(synced_mem_shutdown());
     }
-    ck_assert_int_gt(failed, 0);
+    ck_assert(failed > 0 || is_hold(call)); /* an access that comes after the failure of a hold's read reads again */
 }
 
 START_TEST(each_read_fails)

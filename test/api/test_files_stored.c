@@ -4,6 +4,7 @@
 #include "files_kit.h"
 #include "hold_kit.h"
 
+#include "copy/inflight.h"
 #include "system/file_at.h"
 
 #include <errno.h>
@@ -14,15 +15,50 @@ enum { SIZE = 70001, FILES_SIZE = 600000, PLACE = 300001 };
 static atomic_bool is_slow;
 static atomic_int fail_write_in; /* the number of further writes until one fails; 0: none fails */
 
+/* The write waits for the next call that settles a copy, and that call for the write. */
+static atomic_bool waits_for_settle, ends_at_settle;
+static atomic_bool has_written;
+
 int __real_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
 int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset);
 int __wrap_sm_file_write_at(int file, const void *data, size_t bytes, uint64_t offset)
 {
     if (atomic_load(&is_slow))
         (void)usleep(20000);
+    while (atomic_load(&waits_for_settle))
+        (void)usleep(1000);
     if (atomic_load(&fail_write_in) > 0 && atomic_fetch_sub(&fail_write_in, 1) == 1)
         return ENOSPC;
-    return __real_sm_file_write_at(file, data, bytes, offset);
+    const int error = __real_sm_file_write_at(file, data, bytes, offset);
+    atomic_store(&has_written, true);
+    return error;
+}
+
+synced_mem_status __real_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
+synced_mem_status __wrap_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
+synced_mem_status __wrap_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
+{
+    if (atomic_exchange(&ends_at_settle, false)) {
+        atomic_store(&waits_for_settle, false);
+        while (!atomic_load(&has_written))
+            (void)usleep(1000);
+        (void)usleep(100000); /* the job ends */
+    }
+    return __real_sm_inflight_settle(copy, conflicting, by);
+}
+
+/* Another use of the object while a copy to it goes on, with nothing locked. */
+static synced_mem *used_meanwhile;
+
+synced_mem_status __real_sm_follow_staged(struct sm_fence *arrival, struct sm_stream *stream);
+synced_mem_status __wrap_sm_follow_staged(struct sm_fence *arrival, struct sm_stream *stream);
+synced_mem_status __wrap_sm_follow_staged(struct sm_fence *arrival, struct sm_stream *stream)
+{
+    synced_mem *const mem = used_meanwhile;
+    used_meanwhile = NULL;
+    if (mem)
+        (void)given(synced_mem_gpu_data_on(mem, NULL));
+    return __real_sm_follow_staged(arrival, stream);
 }
 
 static synced_mem_file *it_file(void)
@@ -313,6 +349,35 @@ START_TEST(no_write_goes_unnoticed)
 }
 END_TEST
 
+/* The write ends after a copy to the object has begun, and before the copy looks for work to wait for. Another call
+ * uses the object while the copy goes on. The object is not where its old contents were stored. */
+START_TEST(ends_under_a_copy)
+{
+    enum { MANY = 300000 };
+    static unsigned char pageable[MANY];
+    synced_mem_file *const file = make_file(MANY, 1);
+    synced_mem *const mem = make_at_cpu(MANY, 2), *const source = make(MANY);
+    OK(synced_mem_async_gpu_push(mem, NULL));
+    OK(synced_mem_release_cpu_data(mem));
+    set_staging(2, 65536);
+    pattern_write(pageable, MANY, 5);
+    OK(synced_mem_set_cpu_data(source, pageable));
+    atomic_store(&has_written, false);
+    OK(synced_mem_wait(mem));
+    atomic_store(&waits_for_settle, true);
+    OK(store(mem, file, 0));
+    atomic_store(&ends_at_settle, true);
+    used_meanwhile = mem;
+    OK(synced_mem_async_gpu_copy(mem, source, NULL));
+    ck_assert_ptr_null(used_meanwhile);
+    ck_assert(device_is(given(synced_mem_gpu_data(mem)), MANY, 5));
+    OK(synced_mem_file_wait(file));
+    ck_assert_int_eq(synced_mem_in_file(mem), 0);
+    RELEASE_EACH(mem, source);
+    end_file(file);
+}
+END_TEST
+
 /* Reads, pushes and pulls change nothing. */
 START_TEST(reads)
 {
@@ -560,6 +625,7 @@ Suite *suite(void)
     add_tests(tests, once, no_bytes);
     TCase *const later = add_case(made, "changes");
     tcase_add_loop_test(later, each_change, 0, CHANGES * 6);
+    add_gpu_loop_test(later, ends_under_a_copy, 0, 1);
     add_gpu_loop_test(later, reads, 0, 2);
     add_gpu_loop_test(later, parts, 0, 4);
     add_tests(later, no_write_goes_unnoticed);
