@@ -84,20 +84,27 @@ synced_mem_status __wrap_sm_scratch_set(struct synced_mem_file *file, struct sm_
     return status;
 }
 
-static void *(*after_the_range)(void *unused); /* runs in a thread of its own, once */
+static void *(*before_the_range)(void *unused); /* run in a thread of their own, once */
+static void *(*after_the_range)(void *unused);
+
+static void run_once(void *(**act)(void *unused))
+{
+    void *(*const run)(void *unused) = *act;
+    pthread_t thread;
+    *act = NULL;
+    if (!run)
+        return;
+    ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
 
 synced_mem_status __real_sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
 synced_mem_status __wrap_sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
 synced_mem_status __wrap_sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
 {
-    void *(*const run)(void *unused) = after_the_range;
+    run_once(&before_the_range);
     const synced_mem_status status = __real_sm_scratch_take(size, out);
-    if (run) {
-        pthread_t thread;
-        after_the_range = NULL;
-        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    }
+    run_once(&after_the_range);
     return status;
 }
 
@@ -354,6 +361,22 @@ START_TEST(a_victim_that_is_resized_before_its_spill)
 }
 END_TEST
 
+/* The victim stays, and nobody tries it again and again. */
+START_TEST(a_scratch_file_that_goes_before_a_spill)
+{
+    synced_mem_file *const scratch = make_scratch();
+    make_many(mems, 1, 7);
+    before_the_range = take_the_scratch_file_away;
+    set_host_budget(0, scratch);
+    ck_assert(!before_the_range);
+    ck_assert(has_host_copy(mems[0]));
+    ck_assert(host_has(mems[0], 7));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    release_all(mems, 1);
+    end_scratch(scratch);
+}
+END_TEST
+
 /* ---- Threads ---- */
 
 enum { THREADS = 4, ROUNDS = 60, SHARED = 6, SIZE = 70000 };
@@ -466,7 +489,8 @@ Suite *suite(void)
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
     add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
-                  a_victim_that_is_resized_before_its_spill, a_victim_that_another_call_works_on_before_its_spill);
+                  a_scratch_file_that_goes_before_a_spill, a_victim_that_is_resized_before_its_spill,
+                  a_victim_that_another_call_works_on_before_its_spill);
     add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);
