@@ -73,10 +73,54 @@ START_TEST(a_child)
 }
 END_TEST
 
+/* ---- Of a process that uses no device ---- */
+
+static synced_mem *make_on_host(unsigned pattern)
+{
+    synced_mem *mem;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.evictable = 1;
+    OK(synced_mem_create(&mem, HOLD_BYTES, &options));
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), HOLD_BYTES, pattern);
+    return mem;
+}
+
+static void release_and_go_on(const void *unused)
+{
+    (void)unused;
+    ck_assert(host_has(spilled, 1));
+    RELEASE_EACH(spilled, present);
+    scratch = make_scratch();
+    synced_mem *const first = make_on_host(3);
+    synced_mem *const next = make_on_host(4);
+    set_host_budget(HOLD_BYTES, scratch);
+    ck_assert(host_has(first, 3));
+    ck_assert(host_has(next, 4));
+    ck_assert(host_has(first, 3));
+    RELEASE_EACH(first, next);
+}
+
+/* Nothing evicts the parent's objects that a child has released. */
+START_TEST(a_child_that_releases)
+{
+    scratch = make_scratch();
+    spilled = make_on_host(1);
+    present = make_on_host(2);
+    set_host_budget(2 * HOLD_BYTES, scratch);
+    ck_assert(child_succeeds(release_and_go_on, NULL));
+    ck_assert(host_has(spilled, 1));
+    ck_assert(host_has(present, 2));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    RELEASE_EACH(spilled, present);
+    end_scratch(scratch);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("host_budget_fork");
     TCase *const tests = add_case(made, "fork");
-    add_gpu_tests(tests, a_child, a_child_that_spills);
+    add_gpu_tests(tests, a_child, a_child_that_spills, a_child_that_releases);
     return made;
 }
