@@ -49,7 +49,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_hold(synced_mem *const *mems, size_t
 
 /** Ends a hold of each of count objects on the side. The last one of an object on its device ends the use of its device
  * copy by all streams: evictions wait for work that was queued before, not for later work.
- * Errors: ERR_INVALID_STATE (an object is not held there: all stay held). @since 0.2 */
+ * Blocking: while a budget that was lowered is exceeded, as a hold that evicts. Errors: ERR_INVALID_STATE (an object is
+ * not held there: all stay held). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_unhold(synced_mem *const *mems, size_t count, synced_mem_side side);
 
 /* ---- Budgets ---- */
@@ -80,7 +81,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_set_budget(int device, uint64_t 
  * Blocking: until contents are written; until work on released copies has ended, if copies still exceed the budget.
  * Errors: ERR_INVALID_ARGUMENT (the file can't be written, or is in memory); ERR_FILE (the scratch file has no room or
  * could not be written, and copies exceed the budget: the budget and the scratch file are those from before; copies
- * that have gone stay in the new file). @since 0.2 */
+ * that have gone stay in the new file); in the same way ERR_OUT_OF_HOST_MEMORY, GPU errors; ERR_FORKED (the parent
+ * process has opened the file, or has used a GPU). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_cpu_set_budget(uint64_t bytes, struct synced_mem_file *scratch,
                                                            uint64_t *over);
 

@@ -289,11 +289,12 @@ static synced_mem_status destroy_view(struct synced_mem *view)
     return SYNCED_MEM_OK;
 }
 
-/* Takes an evictable object out of the reach of evictions. A parent's object is as it is until the child ends. */
+/* Takes an evictable object out of the reach of evictions. Where give_up_memory() leaves a parent's object as it is, so
+ * does this. */
 static synced_mem_status end_evictable(struct synced_mem *mem)
 {
     struct sm_evictable *const evictable = sm_evictable_of(mem);
-    if (!evictable || mem->generation != sm_process_generation())
+    if (!evictable || (mem->generation != sm_process_generation() && sm_process_lost_gpu()))
         return SYNCED_MEM_OK;
     if (sm_is_held(evictable, SM_GPU) || sm_is_held(evictable, SM_CPU))
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is held: unhold it before its last release");

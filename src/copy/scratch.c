@@ -246,10 +246,13 @@ synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
     if (!fresh)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a scratch file");
     sm_lock(&guard);
-    struct sm_scratch_range *const range = present ? take_range(size, fresh) : NULL;
+    const bool is_parents = present && present->given->generation != sm_process_generation();
+    struct sm_scratch_range *const range = present && !is_parents ? take_range(size, fresh) : NULL;
     sm_unlock(&guard);
     if (range != fresh)
         free(fresh);
+    if (is_parents) /* who would take the same ranges */
+        return sm_fail(SYNCED_MEM_ERR_FORKED, "the scratch file is the parent process's");
     if (!range)
         return SYNCED_MEM_OK;
     const synced_mem_status status = allocate_range(range);

@@ -46,7 +46,8 @@ void sm_scratch_remove(void);
 bool sm_scratch_is_set(void);
 
 /* Takes a range, for which the file system then has room, and holds it. *out is NULL if there is no scratch file, or on
- * failure. Blocks; no lock may be held. ERR_FILE: there is no room. ERR_OUT_OF_HOST_MEMORY. */
+ * failure. Blocks; no lock may be held. ERR_FILE: there is no room. ERR_FORKED: the file is that of
+ * the parent process, which uses its ranges. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
 void sm_scratch_hold(struct sm_scratch_range *range);
 /* Removes a holder. After the last one other contents may be there. Ignores NULL. */

@@ -28,10 +28,21 @@ static struct sm_events departures; /* victims that have left, or stay */
 static bool has_scratch;
 static uint64_t host_serial; /* of the last change of the scratch file that is known */
 static uint64_t last_serial;
+static unsigned generation; /* of the process whose victims are counted */
+
+/* Threads of the parent process that evicted do so no more in a forked child. */
+static void forget_victims_of_parent(void)
+{
+    for (int device = 0; device < SM_BUDGETS; device++)
+        budgets[device].leaving = budgets[device].stuck = 0;
+    generation = sm_process_generation();
+}
 
 void sm_budget_lock(void)
 {
     sm_lock(&guard);
+    if (generation != sm_process_generation())
+        forget_victims_of_parent();
 }
 
 void sm_budget_unlock(void)
@@ -74,7 +85,7 @@ static void note_whether_any(void)
 void sm_budget_set(int device, uint64_t bytes, bool implicit)
 {
     struct budget *const budget = &budgets[device];
-    sm_lock(&guard);
+    sm_budget_lock();
     if (!implicit || budget->limit == 0 || budget->implicit) {
         budget->limit = bytes == SM_NO_BUDGET ? 0 : bytes + 1;
         budget->implicit = implicit;
@@ -86,7 +97,7 @@ void sm_budget_set(int device, uint64_t bytes, bool implicit)
 uint64_t sm_budget_set_on_host(uint64_t bytes, bool scratch, uint64_t serial)
 {
     struct budget *const budget = &budgets[SM_BUDGET_HOST];
-    sm_lock(&guard);
+    sm_budget_lock();
     const uint64_t before = get_limit(budget);
     if (serial > host_serial) {
         host_serial = serial;
@@ -101,7 +112,7 @@ uint64_t sm_budget_set_on_host(uint64_t bytes, bool scratch, uint64_t serial)
 
 uint64_t sm_budget_of(int device)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     const uint64_t limit = get_limit(&budgets[device]);
     sm_unlock(&guard);
     return limit;
@@ -109,7 +120,7 @@ uint64_t sm_budget_of(int device)
 
 bool sm_budget_is_implicit(int device)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     const bool implicit = budgets[device].limit > 0 && budgets[device].implicit;
     sm_unlock(&guard);
     return implicit;
@@ -117,7 +128,7 @@ bool sm_budget_is_implicit(int device)
 
 uint64_t sm_budget_excess(int device)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     const uint64_t excess = count_excess(device, 0);
     sm_unlock(&guard);
     return excess;
@@ -125,7 +136,7 @@ uint64_t sm_budget_excess(int device)
 
 uint64_t sm_budget_used(int device)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     const uint64_t used = count_used(device);
     sm_unlock(&guard);
     return used;
@@ -133,7 +144,7 @@ uint64_t sm_budget_used(int device)
 
 void sm_budget_reset(void)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     for (int device = 0; device < SM_BUDGETS; device++)
         budgets[device] = (struct budget){.limit = 0};
     has_scratch = false;
@@ -211,7 +222,7 @@ static synced_mem_status fail_host_claim(uint64_t bytes, uint64_t limit, uint64_
 synced_mem_status sm_budget_claim(int device, uint64_t bytes, struct sm_member *member)
 {
     struct budget *const budget = &budgets[device];
-    sm_lock(&guard);
+    sm_budget_lock();
     const uint64_t more = count_unclaimed(member, device, bytes);
     const bool fits = more == 0 || budget->implicit || count_excess(device, more) == 0;
     if (fits)
@@ -231,7 +242,7 @@ synced_mem_status sm_budget_claim(int device, uint64_t bytes, struct sm_member *
 
 void sm_budget_obtained(int device, uint64_t bytes, struct sm_member *member)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     sm_gpu_obtained(device, (size_t)bytes);
     fulfil_claim(member, device, bytes);
     sm_unlock(&guard);
@@ -239,7 +250,7 @@ void sm_budget_obtained(int device, uint64_t bytes, struct sm_member *member)
 
 void sm_budget_obtained_on_host(uint64_t bytes, bool pinned, struct sm_member *member)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     sm_host_obtained((size_t)bytes, pinned);
     fulfil_claim(member, SM_BUDGET_HOST, bytes);
     sm_unlock(&guard);
@@ -247,7 +258,7 @@ void sm_budget_obtained_on_host(uint64_t bytes, bool pinned, struct sm_member *m
 
 void sm_budget_unclaim(int device, uint64_t bytes, struct sm_member *member)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     if (member) {
         member->is_obtaining = false;
         end_claim_if_unused(member);
@@ -259,7 +270,7 @@ void sm_budget_unclaim(int device, uint64_t bytes, struct sm_member *member)
 
 void sm_budget_reused(int device, uint64_t bytes, struct sm_member *member)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     sm_gpu_reused(device, (size_t)bytes);
     if (member)
         fulfil_claim(member, device, bytes);
@@ -305,6 +316,8 @@ static struct sm_member *make_victim(struct sm_policy_member *taken)
     if (!victim)
         return NULL;
     uncount_candidate(victim);
+    victim->is_stuck = false; /* it may have been in the parent process */
+    victim->generation = generation;
     atomic_store_explicit(&victim->is_leaving, true, memory_order_release);
     budgets[victim->device].leaving++;
     return victim;
@@ -337,7 +350,7 @@ static struct sm_member *choose_victims(int device, uint64_t excess)
 
 struct sm_member *sm_budget_choose(int device, uint64_t bytes)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     struct sm_member *const victims = choose_victims(device, bytes);
     sm_unlock(&guard);
     return victims;
@@ -345,7 +358,7 @@ struct sm_member *sm_budget_choose(int device, uint64_t bytes)
 
 struct sm_member *sm_budget_choose_instead(const struct sm_member *victim)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     struct sm_policy *const policy = &budgets[victim->device].policy;
     struct sm_member *const other = make_victim(sm_policy_take_instead(policy, &victim->policy));
     sm_unlock(&guard);
@@ -354,7 +367,7 @@ struct sm_member *sm_budget_choose_instead(const struct sm_member *victim)
 
 bool sm_budget_has_candidates(int device)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     const bool any = budgets[device].candidates > 0;
     sm_unlock(&guard);
     return any;
@@ -362,7 +375,7 @@ bool sm_budget_has_candidates(int device)
 
 static bool is_leaving(const struct sm_member *member)
 {
-    return atomic_load_explicit(&member->is_leaving, memory_order_acquire);
+    return atomic_load_explicit(&member->is_leaving, memory_order_acquire) && member->generation == generation;
 }
 
 static bool is_free_to_go(const struct sm_member *member)
@@ -372,7 +385,7 @@ static bool is_free_to_go(const struct sm_member *member)
 
 void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool dirty)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     withdraw_member(member);
     member->bytes = bytes;
     if (bytes > 0)
@@ -406,7 +419,7 @@ void sm_unhold_remove(uint64_t unhold, struct sm_member *member, bool dirty)
 
 bool sm_unhold_was_last(uint64_t unhold, const struct sm_member *member)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     const bool was_last = member->unheld == unhold && atomic_load_explicit(&member->holds, memory_order_relaxed) == 0;
     sm_unlock(&guard);
     return was_last;
@@ -416,16 +429,17 @@ bool sm_unhold_was_last(uint64_t unhold, const struct sm_member *member)
 static void uncount_victim(struct sm_member *member)
 {
     struct budget *const budget = &budgets[member->device];
-    *(member->is_stuck ? &budget->stuck : &budget->leaving) -= 1;
+    if (is_leaving(member))
+        *(member->is_stuck ? &budget->stuck : &budget->leaving) -= 1;
     member->is_stuck = false;
 }
 
 void sm_member_stick(struct sm_member *member)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     uncount_victim(member);
-    member->is_stuck = true;
-    budgets[member->device].stuck++;
+    member->is_stuck = is_leaving(member);
+    budgets[member->device].stuck += member->is_stuck;
     sm_unlock(&guard);
     sm_events_add(&departures);
 }
@@ -433,7 +447,7 @@ void sm_member_stick(struct sm_member *member)
 bool sm_budget_wait(int device)
 {
     const unsigned seen = sm_events_seen(&departures);
-    sm_lock(&guard);
+    sm_budget_lock();
     const bool any = budgets[device].leaving > 0;
     sm_unlock(&guard);
     if (any)
@@ -443,7 +457,7 @@ bool sm_budget_wait(int device)
 
 void sm_member_left(struct sm_member *member, bool dirty)
 {
-    sm_lock(&guard);
+    sm_budget_lock();
     uncount_victim(member);
     if (member->bytes > 0)
         end_claim(member);
@@ -458,7 +472,7 @@ void sm_member_end(struct sm_member *member)
 {
     for (;;) {
         const unsigned seen = sm_events_seen(&departures);
-        sm_lock(&guard);
+        sm_budget_lock();
         const bool leaving = is_leaving(member);
         if (!leaving) {
             withdraw_member(member);

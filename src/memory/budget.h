@@ -43,7 +43,8 @@ struct sm_member {
     atomic_uint holds;
     int device;     /* that its memory is on, or its last memory was */
     int claimed_on; /* the device of the claim */
-    atomic_bool is_leaving;
+    unsigned generation; /* of the process in which it is leaving */
+    atomic_bool is_leaving; /* perhaps only in the parent process */
     bool is_stuck;
     bool is_obtaining; /* a call obtains the memory that was claimed, so that the claim stays without a hold */
     bool is_of_host;   /* constant */

@@ -1,4 +1,5 @@
 /* Checks what happens to contents while they are written to the scratch file: another thread changes them. */
+#include "fork_kit.h"
 #include "host_budget_kit.h"
 
 #include "copy/file_job.h"
@@ -84,20 +85,27 @@ synced_mem_status __wrap_sm_scratch_set(struct synced_mem_file *file, struct sm_
     return status;
 }
 
-static void *(*after_the_range)(void *unused); /* runs in a thread of its own, once */
+static void *(*before_the_range)(void *unused); /* run in a thread of their own, once */
+static void *(*after_the_range)(void *unused);
+
+static void run_once(void *(**act)(void *unused))
+{
+    void *(*const run)(void *unused) = *act;
+    pthread_t thread;
+    *act = NULL;
+    if (!run)
+        return;
+    ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
 
 synced_mem_status __real_sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
 synced_mem_status __wrap_sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
 synced_mem_status __wrap_sm_scratch_take(uint64_t size, struct sm_scratch_range **out)
 {
-    void *(*const run)(void *unused) = after_the_range;
+    run_once(&before_the_range);
     const synced_mem_status status = __real_sm_scratch_take(size, out);
-    if (run) {
-        pthread_t thread;
-        after_the_range = NULL;
-        ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    }
+    run_once(&after_the_range);
     return status;
 }
 
@@ -354,9 +362,69 @@ START_TEST(a_victim_that_is_resized_before_its_spill)
 }
 END_TEST
 
+/* The victim stays, and nobody tries it again and again. */
+START_TEST(a_scratch_file_that_goes_before_a_spill)
+{
+    synced_mem_file *const scratch = make_scratch();
+    make_many(mems, 1, 7);
+    before_the_range = take_the_scratch_file_away;
+    set_host_budget(0, scratch);
+    ck_assert(!before_the_range);
+    ck_assert(has_host_copy(mems[0]));
+    ck_assert(host_has(mems[0], 7));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    release_all(mems, 1);
+    end_scratch(scratch);
+}
+END_TEST
+
+static void release_victim(const void *unused)
+{
+    (void)unused;
+    uint64_t over;
+    OK(synced_mem_cpu_set_budget(0, NULL, &over)); /* waits for victims, if any are left */
+    ck_assert_uint_gt(over, 0);
+    OK(synced_mem_cpu_set_budget(SYNCED_MEM_NO_BUDGET, NULL, NULL));
+    ck_assert(host_is(given(synced_mem_cpu_data(mems[0])), HOLD_BYTES, 7));
+    release_all(mems, 1);
+}
+
+static void *fork_now(void *unused)
+{
+    SOUND(child_succeeds(release_victim, NULL));
+    return unused;
+}
+
+static synced_mem *make_on_host(void)
+{
+    synced_mem *mem;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.evictable = 1;
+    OK(synced_mem_create(&mem, HOLD_BYTES, &options));
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), HOLD_BYTES, 7);
+    return mem;
+}
+
+/* In the child nobody evicts it any more. */
+START_TEST(a_fork_during_a_spill)
+{
+    synced_mem_file *const scratch = make_scratch();
+    mems[0] = make_on_host();
+    after_the_range = fork_now;
+    set_host_budget(0, scratch);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert(!has_host_copy(mems[0]));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    ck_assert(host_is(given(synced_mem_cpu_data(mems[0])), HOLD_BYTES, 7));
+    release_all(mems, 1);
+    end_scratch(scratch);
+}
+END_TEST
+
 /* ---- Threads ---- */
 
-enum { THREADS = 4, ROUNDS = 60, SHARED = 6, SIZE = 70000 };
+enum { THREADS = 4, ROUNDS = 60, SHARED = 6, SHARED_SIZE = 70000 };
 
 static synced_mem *shared[SHARED];
 static pthread_mutex_t locks[SHARED]; /* whoever has one may hold the object, and knows its contents */
@@ -371,9 +439,9 @@ static void change_contents(unsigned i, unsigned seed)
     while (status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
     SOUND(status == SYNCED_MEM_OK);
     void *const data = synced_mem_mutable_cpu_data(shared[i]);
-    SOUND(data && host_is(data, SIZE, patterns[i]));
+    SOUND(data && host_is(data, SHARED_SIZE, patterns[i]));
     patterns[i] = seed % 200;
-    host_fill(data, SIZE, patterns[i]);
+    host_fill(data, SHARED_SIZE, patterns[i]);
     SOUND(unhold_host(shared[i]) == SYNCED_MEM_OK);
     pthread_mutex_unlock(&locks[i]);
 }
@@ -393,12 +461,12 @@ START_TEST(threads_share_the_budget)
     synced_mem_file *const scratch = make_scratch();
     pthread_t threads[THREADS];
     for (unsigned i = 0; i < SHARED; i++) {
-        shared[i] = make_evictable("shared", SIZE);
-        host_fill(given(synced_mem_overwrite_cpu_data(shared[i])), SIZE, i);
+        shared[i] = make_evictable("shared", SHARED_SIZE);
+        host_fill(given(synced_mem_overwrite_cpu_data(shared[i])), SHARED_SIZE, i);
         patterns[i] = i;
         pthread_mutex_init(&locks[i], NULL);
     }
-    set_host_budget((uint64_t)(2 + _i) * SIZE, scratch);
+    set_host_budget((uint64_t)(2 + _i) * SHARED_SIZE, scratch);
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, change_many, (void *)(uintptr_t)(i + 1)), 0);
     for (unsigned i = 0; i < THREADS; i++)
@@ -466,7 +534,8 @@ Suite *suite(void)
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
     add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
-                  a_victim_that_is_resized_before_its_spill, a_victim_that_another_call_works_on_before_its_spill);
+                  a_scratch_file_that_goes_before_a_spill, a_fork_during_a_spill, a_victim_that_is_resized_before_its_spill,
+                  a_victim_that_another_call_works_on_before_its_spill);
     add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);
