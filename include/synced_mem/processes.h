@@ -78,9 +78,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_end_turn(synced_mem *mem);
 /** Ends the process's turn, of whichever call, for nothing: as the end of the process would, if something has failed. A
  * turn to read consumes nothing, so its slot's next turn reads the contents again. What a turn to write has written is
  * lost, and the version stays; each other process is told once by ERR_OWNER_DIED, this one is not. The process's
- * pointers expire, also on streams. After a failure the turn goes on.
+ * pointers expire, also on streams. After a failure the turn goes on, and the last release abandons it.
  * Blocking: until the process's calls and work on the object have ended. Errors: ERR_INVALID_STATE (also no turn,
- * memory exported as a tensor, a callback while a call on the object goes on). @since 0.2 */
+ * memory exported as a tensor, a callback while a call on the object goes on); GPU errors (nobody can tell when work on
+ * the memory ends), but not ERR_DEVICE_LOST. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_abandon_turn(synced_mem *mem);
 
 /* ---- Versions and slots: a queue between processes ---- */

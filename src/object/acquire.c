@@ -368,6 +368,7 @@ static synced_mem_status end_or_abandon_turn(struct sm_sharing *sharing, bool ab
     if (status == SYNCED_MEM_OK)
         status =
             abandons ? abandon_turn_of_object(sharing) : end_turn_of_object(sharing, before == SM_TURN_WRITE, &head);
+    sharing->is_given_up = status != SYNCED_MEM_OK && (abandons || sharing->is_given_up);
     if (status != SYNCED_MEM_OK) {
         set_turn(sharing, before, sharing->valid);
         return status;
@@ -393,7 +394,7 @@ synced_mem_status sm_abandon_turn(struct sm_sharing *sharing)
 void sm_sharing_end(struct sm_sharing *sharing)
 {
     const struct sm_detail first = sm_detail_get();
-    (void)sm_end_turn(sharing);
+    (void)end_or_abandon_turn(sharing, sharing->is_given_up);
     sm_detail_set(&first);
     sm_sharing_leave(sharing);
 }

@@ -337,7 +337,17 @@ static synced_mem_status push_small(const struct sm_hold_call *call, struct sync
     return status == SYNCED_MEM_ERR_INVALID_STATE ? SYNCED_MEM_OK : status;
 }
 
-/* Reads what files alone have by one job, so that neighbours in a file are read together. */
+/* Returns the device of the objects, of which some may have none yet. */
+static int find_common_device(struct synced_mem *const *mems, size_t count)
+{
+    int device = SYNCED_MEM_DEVICE_CURRENT;
+    for (size_t i = 0; i < count && device < 0; i++)
+        device = sm_device(mems[i]);
+    return device;
+}
+
+/* Reads what files alone have by one job, so that neighbours in a file are read together. Another thread may load the
+ * same objects meanwhile. */
 static synced_mem_status load_from_files(const struct sm_hold_call *call, struct synced_mem **failed)
 {
     struct sm_load_call load = {.side = call->side};
@@ -354,8 +364,8 @@ static synced_mem_status load_from_files(const struct sm_hold_call *call, struct
             list[load.count++] = call->mems[i];
     load.mems = list;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (call->side == SM_GPU)
-        status = find_stream(sm_device(list[0]), call->handle, &load.stream);
+    if (load.count > 1 && call->side == SM_GPU)
+        status = find_stream(find_common_device(call->mems, call->count), call->handle, &load.stream);
     if (status == SYNCED_MEM_OK && load.count > 1)
         status = sm_load_several(&load, failed);
     sm_stream_drop(load.stream);
@@ -387,13 +397,11 @@ static synced_mem_status fetch_all(const struct sm_hold_call *call, struct synce
 static synced_mem_status find_device(const struct sm_hold_call *call, struct sm_stream **stream, int *device,
                                      struct synced_mem **failed)
 {
-    int of_object = SYNCED_MEM_DEVICE_CURRENT;
     *stream = NULL;
     *device = SM_BUDGET_HOST;
     if (call->side == SM_CPU)
         return SYNCED_MEM_OK;
-    for (size_t i = 0; i < call->count && of_object < 0; i++)
-        of_object = sm_device(call->mems[i]);
+    const int of_object = find_common_device(call->mems, call->count);
     if (call->handle != SM_HANDLE_OF_LIBRARY)
         SM_TRY(sm_stream_find(of_object, call->handle, stream));
     SM_TRY(sm_device_resolve(of_object < 0 && *stream ? (*stream)->device : of_object, device));

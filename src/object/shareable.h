@@ -26,6 +26,7 @@ struct sm_sharing {
     unsigned calls; /* that have passed the gate and not ended */
     struct sm_events ended;
     struct sm_wish wish; /* of the turn; the thread that changes the turn alone uses it, and the next one */
+    bool is_given_up;    /* to abandon the turn has failed, so the last release tries that again; used as the wish is */
     unsigned losses;     /* of devices, before the turn to read; used as the wish is */
     bool received;       /* the object is another process's; constant */
     atomic_uint shares;  /* grows with the object's lock held. While it is not 0, no device memory can be added */

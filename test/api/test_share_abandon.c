@@ -183,11 +183,35 @@ END_TEST
 
 /* ---- Refusals ---- */
 
+static const int64_t shape = BYTES;
+
+/* What was written in a turn that was to be abandoned is never published. */
+START_TEST(the_last_release_abandons_at_last)
+{
+    struct DLManagedTensorVersioned *tensor = NULL;
+    const synced_mem_dlpack_options options = {.struct_size = sizeof options,
+                                               .side = CPU,
+                                               .mode = SYNCED_MEM_MUTABLE,
+                                               .type_code = 1,
+                                               .type_bits = 8,
+                                               .ndim = 1,
+                                               .shape = &shape};
+    open_two();
+    host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
+    OK(synced_mem_to_dlpack(&tensor, one, &options));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_abandon_turn(one));
+    tensor->deleter(tensor);
+    OK(synced_mem_release(one));
+    FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_begin_turn(other, CPU, READ, LONG_MS));
+    OK(synced_mem_release(other));
+    ck_assert_int_eq(count_shared_mappings(), 0);
+}
+END_TEST
+
 /* The turn goes on, as it does after an end that fails. */
 START_TEST(a_tensor_keeps_the_turn)
 {
     struct DLManagedTensorVersioned *tensor = NULL;
-    const int64_t shape = BYTES;
     const synced_mem_dlpack_options options = {.struct_size = sizeof options,
                                                .side = CPU,
                                                .mode = SYNCED_MEM_MUTABLE,
@@ -254,7 +278,7 @@ Suite *suite(void)
     Suite *const suite = suite_create("share_abandon");
     TCase *const cases = add_case(suite, "share_abandon");
     add_tests(cases, a_reader_consumes_nothing, an_ordinary_reader, a_writer_loses_the_contents,
-              the_maker_abandons_its_turn, a_tensor_keeps_the_turn, no_turn_to_abandon,
+              the_maker_abandons_its_turn, the_last_release_abandons_at_last, a_tensor_keeps_the_turn, no_turn_to_abandon,
               a_forked_child_abandons_nothing);
     add_gpu_tests(cases, what_a_reader_has_filled_stays, work_is_waited_for);
     return suite;
