@@ -258,7 +258,7 @@ static bool is_source_pageable(const struct sm_transfer *transfer)
 static bool prepare_source(struct sm_transfer *transfer, int device)
 {
     struct sm_batch *const batch = transfer->batch;
-    const bool shares = batch && batch->room > 0;
+    const bool shares = batch && batch->room > 0 && !batch->is_urgent;
     transfer->read = NULL;
     transfer->bounce = NULL;
     transfer->gathered = NULL;
