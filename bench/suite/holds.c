@@ -16,12 +16,13 @@ struct holds {
 
 static void hold_all(const struct holds *on)
 {
-    must_work(synced_mem_hold(on->mems, on->count, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, on->stream) == SYNCED_MEM_OK);
+    must_work(synced_mem_hold_n(on->mems, on->count, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, on->stream) ==
+              SYNCED_MEM_OK);
 }
 
 static void unhold_all(const struct holds *on)
 {
-    must_work(synced_mem_unhold(on->mems, on->count, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
+    must_work(synced_mem_unhold_n(on->mems, on->count, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
 }
 
 static double hold_and_unhold(void *state)

@@ -28,7 +28,7 @@ static uint32_t layer_at(size_t use)
 static void hold_layer(const struct model *on, size_t use)
 {
     synced_mem *const layer = on->layers.mems[layer_at(use)];
-    must_work(synced_mem_hold(&layer, 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, on->copies) == SYNCED_MEM_OK);
+    must_work(synced_mem_hold(layer, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, on->copies) == SYNCED_MEM_OK);
 }
 
 /* The next layer comes while the kernels of this one run. */
@@ -44,7 +44,7 @@ static double pass_with_holds(void *state)
             hold_layer(on, use + 1);
         must_work(synced_mem_gpu_data_on(layer, on->compute) != NULL);
         kernels_launch(&on->kernels, on->compute);
-        must_work(synced_mem_unhold(&layer, 1, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
+        must_work(synced_mem_unhold(layer, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
     }
     bare_wait(on->compute);
     return seconds_now() - begin;

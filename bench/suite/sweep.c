@@ -37,7 +37,7 @@ static synced_mem_mode mode_of(const struct sweep *on)
 /* Holds the object before its use, which comes on another stream if it is held ahead. */
 static void hold_object(struct sweep *on, size_t which)
 {
-    must_work(synced_mem_hold(&on->all.mems[which], 1, SYNCED_MEM_SIDE_GPU, mode_of(on),
+    must_work(synced_mem_hold(on->all.mems[which], SYNCED_MEM_SIDE_GPU, mode_of(on),
                               on->ahead > 0 ? on->other : on->stream) == SYNCED_MEM_OK);
 }
 
@@ -47,7 +47,7 @@ static void use_object(const struct sweep *on, synced_mem *mem)
     must_work(data != NULL);
     if (on->writes)
         bare_queue_fill(data, on->round, WRITTEN, on->stream);
-    must_work(synced_mem_unhold(&mem, 1, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
+    must_work(synced_mem_unhold(mem, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
 }
 
 static double sweep_objects(void *state)

@@ -15,12 +15,13 @@ static size_t count_objects(synced_mem *const objects[HOLDS_MOST])
 
 static synced_mem_status hold(const struct uses *uses, synced_mem_mode mode, synced_mem_stream stream)
 {
-    return synced_mem_hold(uses->objects[mode], count_objects(uses->objects[mode]), SYNCED_MEM_SIDE_GPU, mode, stream);
+    return synced_mem_hold_n(uses->objects[mode], count_objects(uses->objects[mode]), SYNCED_MEM_SIDE_GPU, mode,
+                             stream);
 }
 
 static void unhold(const struct uses *uses, synced_mem_mode mode)
 {
-    (void)synced_mem_unhold(uses->objects[mode], count_objects(uses->objects[mode]), SYNCED_MEM_SIDE_GPU);
+    (void)synced_mem_unhold_n(uses->objects[mode], count_objects(uses->objects[mode]), SYNCED_MEM_SIDE_GPU);
 }
 
 /* Holds the objects whose contents the stage needs. On failure none is held. */

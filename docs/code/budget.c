@@ -34,14 +34,13 @@ static void launch_layer(const void *weights)
 static void run_layers(synced_mem *const *layers)
 {
     const synced_mem_stream compute = NULL;
-    CHECK(synced_mem_hold(&layers[0], 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY) ==
-          SYNCED_MEM_OK);
+    CHECK(synced_mem_hold(layers[0], SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY) == SYNCED_MEM_OK);
     for (int i = 0; i < LAYERS; i++) {
         if (i + 1 < LAYERS) /* ahead, on another stream: a prefetch */
-            CHECK(synced_mem_hold(&layers[i + 1], 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY) ==
+            CHECK(synced_mem_hold(layers[i + 1], SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY) ==
                   SYNCED_MEM_OK);
         launch_layer(synced_mem_gpu_data_on(layers[i], compute));
-        CHECK(synced_mem_unhold(&layers[i], 1, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
+        CHECK(synced_mem_unhold(layers[i], SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
     }
 }
 /* [end] */

@@ -27,11 +27,11 @@ static bool limit_host_copies(const char *path, uint64_t bytes)
 /* [access] */
 static void add_to_layer(synced_mem *layer, unsigned char number)
 {
-    CHECK(synced_mem_hold(&layer, 1, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE, NULL) == SYNCED_MEM_OK);
+    CHECK(synced_mem_hold(layer, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE, NULL) == SYNCED_MEM_OK);
     unsigned char *const bytes = synced_mem_mutable_cpu_data(layer);
     for (size_t i = 0; i < LAYER; i++)
         bytes[i] = (unsigned char)(bytes[i] + number);
-    CHECK(synced_mem_unhold(&layer, 1, SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
+    CHECK(synced_mem_unhold(layer, SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
 }
 /* [end] */
 
@@ -51,9 +51,9 @@ int main(void)
     CHECK(synced_mem_get_stats(&stats) == SYNCED_MEM_OK);
     CHECK(!limited || (stats.pageable_bytes <= (uint64_t)FIT * LAYER && stats.spills > 0));
     for (int i = 0; i < LAYERS; i++) {
-        CHECK(synced_mem_hold(&layers[i], 1, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL) == SYNCED_MEM_OK);
+        CHECK(synced_mem_hold(layers[i], SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL) == SYNCED_MEM_OK);
         CHECK(((const unsigned char *)synced_mem_cpu_data(layers[i]))[LAYER - 1] == 3 * i);
-        CHECK(synced_mem_unhold(&layers[i], 1, SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
+        CHECK(synced_mem_unhold(layers[i], SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
         CHECK(synced_mem_release(layers[i]) == SYNCED_MEM_OK);
     }
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);

@@ -27,31 +27,40 @@ extern "C" {
  * - Pointers in a captured graph need a hold until the graph's last launch has ended. A tensor of a copy
  *   (synced_mem/dlpack.h) is made with the hold that an access needs; the copy stays until the tensor's deleter is
  *   called.
- * - Holds count for each object and side, and belong to no thread. A list may be empty.
+ * - Holds count for each object and side, and belong to no thread. A list (_n) may be empty.
  * - An eviction changes the head of its object, also if the call that needs the memory fails. A hold that fails holds
  *   none of its objects; contents of some may have been transferred.
  *
- * Errors: ERR_INVALID_STATE (an object is not evictable); ERR_INVALID_ARGUMENT (an object is named twice).
+ * Blocking: a hold, until contents are pulled to pageable memory, or are in the scratch file, if such an object is
+ * evicted; while memory is short.
+ *
+ * Errors: ERR_INVALID_STATE (an object is not evictable; an unhold of one that is not held there: all stay held);
+ * ERR_INVALID_ARGUMENT (an object is named twice); of a hold also ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY (the
+ * objects are larger than the budget, or others are held: nothing is evicted; or memory is refused), ERR_FILE (also the
+ * scratch file) and GPU errors.
  */
 
-/** Holds count objects on a side, each until one synced_mem_unhold() of that side. Gives them memory there and, unless
- * the mode is to overwrite, queues the transfers of their contents; so a hold ahead, on a stream for copies, is a
- * prefetch. Claims the memory of all of them before it evicts an object. No hold waits for an unhold.
+/** Holds the object on a side, until one unhold of that side. Gives it memory there and, unless the mode is to
+ * overwrite, queues the transfer of its contents; so a hold ahead, on a stream for copies, is a prefetch. No hold waits
+ * for an unhold.
  * @param mode  of the accesses to come; those of other modes are allowed too, and may transfer
- * @param stream  for the transfers, of the objects' device, also SYNCED_MEM_STREAM_LIBRARY. A hold on the host ignores
+ * @param stream  for the transfer, of the object's device, also SYNCED_MEM_STREAM_LIBRARY. A hold on the host ignores
  *                it
- * Blocking: until contents are pulled to pageable memory, or are in the scratch file, if such an object is evicted;
- * while memory is short. Errors: ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY (the objects are larger than the
- * budget, or others are held: nothing is evicted; or memory is refused); ERR_FILE (also the scratch file); GPU errors.
  * @since 0.2 */
-SYNCED_MEM_API synced_mem_status synced_mem_hold(synced_mem *const *mems, size_t count, synced_mem_side side,
-                                                 synced_mem_mode mode, synced_mem_stream stream);
+SYNCED_MEM_API synced_mem_status synced_mem_hold(synced_mem *mem, synced_mem_side side, synced_mem_mode mode,
+                                                 synced_mem_stream stream);
 
-/** Ends a hold of each of count objects on the side. The last one of an object on its device ends the use of its device
- * copy by all streams: evictions wait for work that was queued before, not for later work.
- * Blocking: while a budget that was lowered is exceeded, as a hold that evicts. Errors: ERR_INVALID_STATE (an object is
- * not held there: all stay held). @since 0.2 */
-SYNCED_MEM_API synced_mem_status synced_mem_unhold(synced_mem *const *mems, size_t count, synced_mem_side side);
+/** Holds count objects on a side, all or none. Claims the memory of all of them before it evicts an object.
+ * @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_hold_n(synced_mem *const *mems, size_t count, synced_mem_side side,
+                                                   synced_mem_mode mode, synced_mem_stream stream);
+
+/** Ends a hold of the object on the side. The last one on its device ends the use of its device copy by all streams:
+ * evictions wait for work that was queued before, not for later work. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_unhold(synced_mem *mem, synced_mem_side side);
+
+/** Ends a hold of each of count objects on the side. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_unhold_n(synced_mem *const *mems, size_t count, synced_mem_side side);
 
 /* ---- Budgets ---- */
 

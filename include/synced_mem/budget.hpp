@@ -23,7 +23,7 @@ class hold
     /** Makes an empty guard. */
     hold() noexcept = default;
 
-    /** Holds an object by synced_mem_hold(). After a failure the guard holds nothing. */
+    /** Holds an object. After a failure the guard holds nothing. */
     hold(const memory &mem, synced_mem_side side, synced_mem_mode mode, synced_mem_stream stream = library_stream())
         : hold({mem.get()}, side, mode, stream)
     {
@@ -57,7 +57,7 @@ class hold
     ~hold()
     {
         if (handles_ != nullptr)
-            (void)synced_mem_unhold(handles_, count_, side_);
+            (void)synced_mem_unhold_n(handles_, count_, side_);
         drop();
     }
 
@@ -66,7 +66,7 @@ class hold
     outcome release()
     {
         const synced_mem_status status =
-            handles_ != nullptr ? synced_mem_unhold(handles_, count_, side_) : SYNCED_MEM_OK;
+            handles_ != nullptr ? synced_mem_unhold_n(handles_, count_, side_) : SYNCED_MEM_OK;
         if (status == SYNCED_MEM_OK)
             drop();
         return check(status);
@@ -91,7 +91,7 @@ class hold
         handles_ = new (std::nothrow) synced_mem *[std::size(mems)];
         if (handles_ == nullptr)
             return detail::fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-        if (retain(mems) && synced_mem_hold(handles_, count_, side_, mode, stream) == SYNCED_MEM_OK)
+        if (retain(mems) && synced_mem_hold_n(handles_, count_, side_, mode, stream) == SYNCED_MEM_OK)
             return;
         drop();
         detail::fail();

@@ -67,18 +67,18 @@ SYNCED_MEM_API int synced_mem_in_file(const synced_mem *mem);
  *
  * A store is a write that also puts the object into the file. It is there once all bytes of the call are written,
  * unless a call has changed its contents since, or has stored them in another place. Until then, and after a failure,
- * the contents are where they were. synced_mem_in_file() returns 1 once synced_mem_file_wait() has succeeded. What is at
- * its place in the file already is not written again. A release of memory that alone has the contents waits for the
+ * the contents are where they were. synced_mem_in_file() returns 1 once synced_mem_file_wait() has succeeded. What is
+ * at its place in the file already is not written again. A release of memory that alone has the contents waits for the
  * store, and gives them up if it has failed: before synced_mem_release_data(), synced_mem_file_wait() tells.
  *
  * The host copy is written if it is valid, else the device copy, without a host copy. Contents that are in a file alone
  * are first read to the host, behind the call. synced_mem_file_wait() returns failures after the call.
  *
  * Errors: GPU errors, of contents that only the device has; ERR_FILE (no thread is left); ERR_INVALID_ARGUMENT (also a
- * file that can't be written); ERR_INVALID_STATE (no contents; unified placement; bytes of the file that are contents of
- * a living object, or that another object has got by a synced_mem_use_file() or a store of which other bytes are still in
- * the file; of a store also a shareable object, memory of the caller's, and the object's present place while a store to
- * another is pending).
+ * file that can't be written); ERR_INVALID_STATE (no contents; unified placement; bytes of the file that are contents
+ * of a living object, or that another object has got by a synced_mem_use_file() or a store of which other bytes are
+ * still in the file; of a store also a shareable object, memory of the caller's, and the object's present place while a
+ * store to another is pending).
  */
 
 /** Begins to write the contents to the file, from the offset on.

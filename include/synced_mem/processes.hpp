@@ -17,9 +17,9 @@ namespace synced
 inline namespace SYNCED_MEM_FAILURES
 {
 
-/** The guard of a turn of the process, with a reference to the object. Its end ends the turn; if an exception leaves the
- * guard's block, it abandons the turn. In what follows a timeout of 0 tries once, a negative one waits for ever, and an
- * end by timeout is ERR_TIMEOUT. @since 0.2 */
+/** The guard of a turn of the process, with a reference to the object. Its end ends the turn; if an exception leaves
+ * the guard's block, it abandons the turn. In what follows a timeout of 0 tries once, a negative one waits for ever,
+ * and an end by timeout is ERR_TIMEOUT. @since 0.2 */
 class turn
 {
   public:
@@ -65,8 +65,8 @@ class turn
         std::swap(exceptions_, taken.exceptions_);
         return *this;
     }
-    /** Ends the turn, or abandons it if an exception leaves the block. If that fails, the turn goes on, and nobody hears
-     * of it: release() and abandon() report it. */
+    /** Ends the turn, or abandons it if an exception leaves the block. If that fails, the turn goes on, and nobody
+     * hears of it: release() and abandon() report it. */
     ~turn()
     {
         if (mem_)

@@ -37,29 +37,51 @@ static synced_mem_status check_hold(synced_mem *const *mems, size_t count, synce
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status synced_mem_hold(synced_mem *const *mems, size_t count, synced_mem_side side, synced_mem_mode mode,
-                                  synced_mem_stream stream)
+static synced_mem_status hold_objects(synced_mem *const *mems, size_t count, synced_mem_side side, synced_mem_mode mode,
+                                      synced_mem_stream stream, const char *function)
 {
     struct synced_mem *failed = NULL;
-    sm_caller_begin(__func__, count == 1 && mems ? mems[0] : NULL);
+    sm_caller_begin(function, count == 1 && mems ? mems[0] : NULL);
     synced_mem_status status = check_hold(mems, count, side, mode);
     const struct sm_hold_call call = {
         .mems = mems, .count = count, .side = side_of(side), .mode = (enum sm_mode)mode, .handle = stream};
     if (status == SYNCED_MEM_OK)
         status = sm_hold(&call, &failed);
-    return sm_report(status, __func__, status != SYNCED_MEM_OK && failed ? sm_object_name(failed) : NULL);
+    return sm_report(status, function, status != SYNCED_MEM_OK && failed ? sm_object_name(failed) : NULL);
 }
 
-synced_mem_status synced_mem_unhold(synced_mem *const *mems, size_t count, synced_mem_side side)
+synced_mem_status synced_mem_hold(synced_mem *mem, synced_mem_side side, synced_mem_mode mode, synced_mem_stream stream)
+{
+    return mem ? hold_objects(&mem, 1, side, mode, stream, __func__) : SM_DO(sm_no_object(), mem);
+}
+
+synced_mem_status synced_mem_hold_n(synced_mem *const *mems, size_t count, synced_mem_side side, synced_mem_mode mode,
+                                    synced_mem_stream stream)
+{
+    return hold_objects(mems, count, side, mode, stream, __func__);
+}
+
+static synced_mem_status unhold_objects(synced_mem *const *mems, size_t count, synced_mem_side side,
+                                        const char *function)
 {
     struct synced_mem *failed = NULL;
-    sm_caller_begin(__func__, count == 1 && mems ? mems[0] : NULL);
+    sm_caller_begin(function, count == 1 && mems ? mems[0] : NULL);
     synced_mem_status status = check_objects(mems, count);
     if (status == SYNCED_MEM_OK)
         status = check_side(side);
     if (status == SYNCED_MEM_OK)
         status = sm_unhold(mems, count, side_of(side), &failed);
-    return sm_report(status, __func__, status != SYNCED_MEM_OK && failed ? sm_object_name(failed) : NULL);
+    return sm_report(status, function, status != SYNCED_MEM_OK && failed ? sm_object_name(failed) : NULL);
+}
+
+synced_mem_status synced_mem_unhold(synced_mem *mem, synced_mem_side side)
+{
+    return mem ? unhold_objects(&mem, 1, side, __func__) : SM_DO(sm_no_object(), mem);
+}
+
+synced_mem_status synced_mem_unhold_n(synced_mem *const *mems, size_t count, synced_mem_side side)
+{
+    return unhold_objects(mems, count, side, __func__);
 }
 
 static synced_mem_status set_budget(int device, uint64_t bytes, uint64_t *over)

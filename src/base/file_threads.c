@@ -118,8 +118,8 @@ static bool may_watch(const struct queue *queue)
     return queue->watching == 0 || queue->watching + 1 < queue->count;
 }
 
-/* Returns the task that has been ready the longest, held. If none is, takes out the oldest task that waits. So no task is
- * held back by what another one waits for. NULL: none. */
+/* Returns the task that has been ready the longest, held. If none is, takes out the oldest task that waits. So no task
+ * is held back by what another one waits for. NULL: none. */
 static struct sm_file_task *find_next_task(struct queue *queue)
 {
     struct sm_file_task *const waits = may_watch(queue) ? queue->waiting.first : NULL;
@@ -164,8 +164,8 @@ static uint64_t wait_for_change(struct queue *queue, uint64_t awake_until)
     return awake_until;
 }
 
-/* Works on a task, or watches one after the thread has rested, as the watch may last. Takes and returns awake_until. The
- * queues are locked before and after. */
+/* Works on a task, or watches one after the thread has rested, as the watch may last. Takes and returns awake_until.
+ * The queues are locked before and after. */
 static uint64_t take_turn(struct queue *queue, uint64_t awake_until)
 {
     if (awake_until > 0 && !queue->ready.first && queue->waiting.first && may_watch(queue)) {

@@ -257,7 +257,8 @@ static synced_mem_status write_blocks(const struct sm_file_chunk *chunk, const c
     return write_bytes(chunk, file->cached, data + (last - chunk->begin), last, chunk->end);
 }
 
-/* Brings the bytes of all parts to the buffer, and waits until they are there. After a failure some may be on the way. */
+/* Brings the bytes of all parts to the buffer, and waits until they are there. After a failure some may be on the way.
+ */
 static synced_mem_status gather(const struct sm_file_chunk *chunk, struct sm_stream *internal, char *data,
                                 struct sm_file_buffer *buffer)
 {

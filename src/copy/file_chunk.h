@@ -51,7 +51,8 @@ struct sm_file_buffer {
  * errors, ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_file_chunk_read(const struct sm_file_chunk *chunk, struct sm_file_buffer *buffer);
 
-/* Writes the chunk from the memory of its parts, which have one side and follow one another. Blocks. Errors: as above. */
+/* Writes the chunk from the memory of its parts, which have one side and follow one another. Blocks. Errors: as above.
+ */
 synced_mem_status sm_file_chunk_write(const struct sm_file_chunk *chunk, struct sm_file_buffer *buffer);
 
 /* Lets the job of the buffer's last transfer end. The next chunk is of another one. */

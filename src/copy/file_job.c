@@ -282,8 +282,8 @@ static synced_mem_status move_chunk(const struct sm_file_job *job, const struct 
     return job->writes ? sm_file_chunk_write(chunk, buffer) : sm_file_chunk_read(chunk, buffer);
 }
 
-/* The buffers of a thread. It uses those for devices in turn. A read to the host has one of its own: those of an earlier
- * job may wait for a kernel, which may be for the host to end. */
+/* The buffers of a thread. It uses those for devices in turn. A read to the host has one of its own: those of an
+ * earlier job may wait for a kernel, which may be for the host to end. */
 enum { BUFFERS = 3, FOR_DEVICES = 2, FOR_HOST = 2 };
 struct buffers {
     struct sm_file_buffer each[BUFFERS];
@@ -412,8 +412,8 @@ static void drop_work(struct sm_host_work *work)
 
 /* ---- Making ---- */
 
-/* Threads that wait for a disk, or for earlier work, need no processor. To count processors takes longer than to write a
- * small object. */
+/* Threads that wait for a disk, or for earlier work, need no processor. To count processors takes longer than to write
+ * a small object. */
 static synced_mem_status start_threads(enum sm_file_threads kind)
 {
     static atomic_uint known;
@@ -470,8 +470,8 @@ static size_t choose_chunk_size(uint64_t bytes)
     return even < SMALLEST_CHUNK ? SMALLEST_CHUNK : even < CHUNK ? (size_t)even : CHUNK;
 }
 
-/* Returns whether one chunk has all parts, or so many as lie side by side: parts of a read that lie far apart in the file
- * take a read each, which threads can wait for together. The parts are sorted. */
+/* Returns whether one chunk has all parts, or so many as lie side by side: parts of a read that lie far apart in the
+ * file take a read each, which threads can wait for together. The parts are sorted. */
 static bool is_one_chunk(const struct sm_file_job *job)
 {
     const struct sm_file_part *const first = &job->parts[0];

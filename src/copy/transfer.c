@@ -253,8 +253,8 @@ static bool is_source_pageable(const struct sm_transfer *transfer)
     return transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
 }
 
-/* Copies a pageable source to page-locked memory, or finds a place there among others. Reserves a place among the readers of a source that the device reads
- * itself. Returns false: there is no host memory. */
+/* Copies a pageable source to page-locked memory, or finds a place there among others. Reserves a place among the
+ * readers of a source that the device reads itself. Returns false: there is no host memory. */
 static bool prepare_source(struct sm_transfer *transfer, int device)
 {
     struct sm_batch *const batch = transfer->batch;

@@ -49,11 +49,11 @@ synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream
 
 /*
  * Queues the transfer on a stream of the device, and fills in read, bounce or gathered, and arrival. A pageable source
- * has been read when this returns: it is copied into a bounce buffer, or with a batch into one that it shares. Without a buffer this synchronizes the stream, which
- * blocks. On failure nothing has changed, but a copy may be untracked: a transfer runs that nobody can wait for. The
- * copy that it writes must then be retired; the copy that it reads stays usable. A transfer that the batch has
- * collected is queued by sm_batch_send(), on the same stream. The caller enters the transfer even if that fails or is
- * left out.
+ * has been read when this returns: it is copied into a bounce buffer, or with a batch into one that it shares. Without
+ * a buffer this synchronizes the stream, which blocks. On failure nothing has changed, but a copy may be untracked: a
+ * transfer runs that nobody can wait for. The copy that it writes must then be retired; the copy that it reads stays
+ * usable. A transfer that the batch has collected is queued by sm_batch_send(), on the same stream. The caller enters
+ * the transfer even if that fails or is left out.
  */
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 

@@ -17,8 +17,8 @@ synced_mem_status sm_begin_turn(struct sm_sharing *sharing, enum sm_side side, s
  * consumed the contents. Blocks for calls of other threads on the object, too. On failure the turn goes on.
  * ERR_INVALID_STATE: there is no turn, or the memory is exported. GPU errors. */
 synced_mem_status sm_end_turn(struct sm_sharing *sharing);
-/* Does the same without publishing what was written, and without consuming what was read: as a death in the turn. A lost
- * device is no failure. */
+/* Does the same without publishing what was written, and without consuming what was read: as a death in the turn. A
+ * lost device is no failure. */
 synced_mem_status sm_abandon_turn(struct sm_sharing *sharing);
 
 /* Gives the object to the process at the other end of the socket. Within a turn. Reserves the device memory before the

@@ -150,8 +150,8 @@ static const struct sm_backing *get_promise(const struct sm_record *record)
     return *get_place(record);
 }
 
-/* NULL: another record of the write was settled. In the child of a fork a write that went on never ends, but its fence is
- * done. The state is set before the fence is. */
+/* NULL: another record of the write was settled. In the child of a fork a write that went on never ends, but its fence
+ * is done. The state is set before the fence is. */
 static enum sm_stored_state find_state(const struct sm_stored *stored)
 {
     if (!stored)

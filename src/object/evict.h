@@ -36,8 +36,8 @@ void sm_evict_end(struct sm_evictions *evictions);
 
 /* A device may be SM_BUDGET_HOST in the next two functions. */
 
-/* Evicts so many bytes on the device, or as many as there are. Waits for locks if none went without. Returns whether any
- * went. As sm_evict(). Keeps the thread's error detail. */
+/* Evicts so many bytes on the device, or as many as there are. Waits for locks if none went without. Returns whether
+ * any went. As sm_evict(). Keeps the thread's error detail. */
 bool sm_evict_bytes(int device, uint64_t bytes);
 
 /* Evicts until the library has no more than the device's budget, as far as it can. waits: also waits for work on

@@ -115,9 +115,9 @@ static bool is_unchanged(const struct departure *departure)
 
 /* ---- A victim ---- */
 
-/* Contents that another place has go, others begin to be spilled. A file that is about to have them is waited for, which
- * takes no longer than a spill. Threads that push them may still fail, so the host copy stays until they have queued the
- * last byte. */
+/* Contents that another place has go, others begin to be spilled. A file that is about to have them is waited for,
+ * which takes no longer than a spill. Threads that push them may still fail, so the host copy stays until they have
+ * queued the last byte. */
 static synced_mem_status drop_or_spill(struct departure *departure, struct sm_waits *waits)
 {
     struct synced_mem *const mem = departure->mem;

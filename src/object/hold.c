@@ -168,9 +168,9 @@ static synced_mem_status fail_to_make_room(int device)
                    "the copies that would have to go to make room are out as tensors, or held by now");
 }
 
-/* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Then those go that are
- * at work, and those whose locks other threads had. Work that has kept memory from being freed is waited for at last: retired memory counts as
- * the library's until then. */
+/* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Then those go that
+ * are at work, and those whose locks other threads had. Work that has kept memory from being freed is waited for at
+ * last: retired memory counts as the library's until then. */
 static synced_mem_status make_room(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count,
                                    struct sm_stream *stream)
 {

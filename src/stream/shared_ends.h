@@ -2,8 +2,8 @@
  * Shared ends: in a call on several records, one event on a stream ends the stream's uses of all of them.
  *
  * The event covers the work that the stream was given before the call. So the thread holds the locks of all objects
- * from sm_share_ends() to sm_share_no_ends(), or, as an unhold does, ends no use that may have begun meanwhile. Work that
- * other threads launch meanwhile is in no order with the call.
+ * from sm_share_ends() to sm_share_no_ends(), or, as an unhold does, ends no use that may have begun meanwhile. Work
+ * that other threads launch meanwhile is in no order with the call.
  */
 #ifndef SM_SHARED_ENDS_H
 #define SM_SHARED_ENDS_H

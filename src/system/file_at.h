@@ -31,8 +31,9 @@ int sm_file_examine(int file, struct sm_file_facts *facts);
  * cache, which fails where the system can't open the file once more. On failure *out is -1. Returns an error. */
 int sm_file_reopen(int file, const struct sm_file_facts *facts, bool cached, int *out);
 
-/* Has the file system keep room for the bytes at the offset, so that a write there finds it, and makes the file as long.
- * Without effect where the system or the file system can't. Blocks. Returns an error, such as that the disk is full. */
+/* Has the file system keep room for the bytes at the offset, so that a write there finds it, and makes the file as
+ * long. Without effect where the system or the file system can't. Blocks. Returns an error, such as that the disk is
+ * full. */
 int sm_file_allocate(int file, uint64_t offset, uint64_t bytes);
 
 /* Stores the size. Returns an error. */

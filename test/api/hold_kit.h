@@ -29,12 +29,12 @@ static inline void make_many(synced_mem **mems, unsigned count, unsigned first)
 
 static inline synced_mem_status hold_one(synced_mem *mem, synced_mem_mode mode, synced_mem_stream stream)
 {
-    return synced_mem_hold(&mem, 1, SYNCED_MEM_SIDE_GPU, mode, stream);
+    return synced_mem_hold(mem, SYNCED_MEM_SIDE_GPU, mode, stream);
 }
 
 static inline synced_mem_status unhold_one(synced_mem *mem)
 {
-    return synced_mem_unhold(&mem, 1, SYNCED_MEM_SIDE_GPU);
+    return synced_mem_unhold(mem, SYNCED_MEM_SIDE_GPU);
 }
 
 static inline void set_budget(uint64_t bytes)

@@ -69,12 +69,12 @@ static inline void set_host_budget(uint64_t bytes, synced_mem_file *scratch)
 
 static inline synced_mem_status hold_host(synced_mem *mem, synced_mem_mode mode)
 {
-    return synced_mem_hold(&mem, 1, SYNCED_MEM_SIDE_CPU, mode, NULL);
+    return synced_mem_hold(mem, SYNCED_MEM_SIDE_CPU, mode, NULL);
 }
 
 static inline synced_mem_status unhold_host(synced_mem *mem)
 {
-    return synced_mem_unhold(&mem, 1, SYNCED_MEM_SIDE_CPU);
+    return synced_mem_unhold(mem, SYNCED_MEM_SIDE_CPU);
 }
 
 /* Holds the object on the host, and returns whether it has the pattern there. */

@@ -80,11 +80,11 @@ static synced_mem_status do_call(enum call call)
     case PULL:
         return synced_mem_async_cpu_pull_n(it.mems, it.count, NULL);
     case HOLD_ON_DEVICE:
-        return synced_mem_hold(it.mems, it.count, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL);
+        return synced_mem_hold_n(it.mems, it.count, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL);
     case HOLD_ON_HOST:
         break;
     }
-    return synced_mem_hold(it.mems, it.count, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL);
+    return synced_mem_hold_n(it.mems, it.count, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL);
 }
 
 static bool is_hold(enum call call)
@@ -121,7 +121,7 @@ START_TEST(reads_do_not_grow_with_objects)
         ck_assert_uint_eq(stats_now().kernel_copies, getenv("SYNCED_MEM_TEST_KERNELS") ? it.count : 0);
     }
     if (is_hold(call))
-        OK(synced_mem_unhold(it.mems, it.count, is_to_device(call) ? SYNCED_MEM_SIDE_GPU : SYNCED_MEM_SIDE_CPU));
+        OK(synced_mem_unhold_n(it.mems, it.count, is_to_device(call) ? SYNCED_MEM_SIDE_GPU : SYNCED_MEM_SIDE_CPU));
     end_all();
 }
 END_TEST
@@ -245,7 +245,7 @@ static synced_mem_status do_call_and_access(enum call call)
 static void unhold_all(enum call call)
 {
     if (is_hold(call))
-        (void)synced_mem_unhold(it.mems, it.count, is_to_device(call) ? SYNCED_MEM_SIDE_GPU : SYNCED_MEM_SIDE_CPU);
+        (void)synced_mem_unhold_n(it.mems, it.count, is_to_device(call) ? SYNCED_MEM_SIDE_GPU : SYNCED_MEM_SIDE_CPU);
 }
 
 /* After each failure all objects are in the file, none has contents that did not arrive, and the same call succeeds. */

@@ -133,9 +133,9 @@ START_TEST(a_hold_reads_before_others_write)
     OK(synced_mem_create(&mem, SIZE, &options));
     OK(synced_mem_use_file(mem, file, 0));
     hold_reads();
-    OK(synced_mem_hold(&mem, 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY));
+    OK(synced_mem_hold(mem, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY));
     ck_assert(given(synced_mem_overwrite_cpu_data(mem)));
-    OK(synced_mem_unhold(&mem, 1, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold(mem, SYNCED_MEM_SIDE_GPU));
     write_over_held_reads(mem, file);
     end_file(file);
 }
@@ -159,10 +159,10 @@ START_TEST(a_hold_does_not_wait_for_reads)
             gpu_sync_device(0);
             hold_reads();
         }
-        OK(synced_mem_hold(&mems[i], 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY));
+        OK(synced_mem_hold(mems[i], SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY));
         if (i < FIT - 1)
             ck_assert(device_has(mems[i], i * SIZE));
-        OK(synced_mem_unhold(&mems[i], 1, SYNCED_MEM_SIDE_GPU));
+        OK(synced_mem_unhold(mems[i], SYNCED_MEM_SIDE_GPU));
     }
     ck_assert_uint_eq(reads, 0);
     ck_assert_int_eq(synced_mem_head(mems[FIT - 1]), SYNCED_MEM_AT_GPU);

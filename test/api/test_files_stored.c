@@ -1,4 +1,5 @@
-/* Checks stores: writes that put objects into the file, unless something changes the contents before they have ended. */
+/* Checks stores: writes that put objects into the file, unless something changes the contents before they have ended.
+ */
 #include "failing_calls.h"
 #include "failing_calloc.h"
 #include "files_kit.h"
@@ -576,10 +577,10 @@ START_TEST(evictions_move_nothing)
     }
     const synced_mem_side side = of_host ? SYNCED_MEM_SIDE_CPU : SYNCED_MEM_SIDE_GPU;
     if (!of_host) { /* the device alone has the contents */
-        OK(synced_mem_hold(mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, NULL));
+        OK(synced_mem_hold_n(mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, NULL));
         for (unsigned i = 0; i < 2; i++)
             gpu_fill(given(synced_mem_mutable_gpu_data(mems[i])), SIZE, 2 + i, NULL);
-        OK(synced_mem_unhold(mems, 1, SYNCED_MEM_SIDE_GPU)); /* the other one stays */
+        OK(synced_mem_unhold_n(mems, 1, SYNCED_MEM_SIDE_GPU)); /* the other one stays */
     }
     atomic_store(&fail_write_in, fails);
     atomic_store(&is_slow, true);
@@ -600,12 +601,12 @@ START_TEST(evictions_move_nothing)
         ck_assert_uint_eq(stats_now().d2h_bytes - moved, fails ? SIZE : 0);
     OK(synced_mem_cpu_set_budget(SYNCED_MEM_NO_BUDGET, NULL, NULL));
     set_budget(SYNCED_MEM_NO_BUDGET);
-    OK(synced_mem_hold(mems, 1, side, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_hold_n(mems, 1, side, SYNCED_MEM_READ, NULL));
     if (of_host)
         ck_assert(host_is(given(synced_mem_cpu_data(mems[0])), SIZE, 2));
     else
         ck_assert(device_is(given(synced_mem_gpu_data(mems[0])), SIZE, 2));
-    OK(synced_mem_unhold(mems, of_host ? 1 : 2, side));
+    OK(synced_mem_unhold_n(mems, of_host ? 1 : 2, side));
     release_all(mems, 2);
     if (fails && of_host)
         FAILS(SYNCED_MEM_ERR_FILE, synced_mem_file_wait(file));

@@ -197,21 +197,22 @@ START_TEST(held_objects_stay)
     const synced_mem_stream stream = open_stream(NON_BLOCKING);
     make_many(mems, MANY, 0);
     set_budget(3 * HOLD_BYTES);
-    OK(synced_mem_hold(mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    OK(synced_mem_hold_n(mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
     const void *const first = given(synced_mem_gpu_data_on(mems[0], stream));
     for (unsigned i = 2; i < MANY; i++)
         expect_at(mems[i], i, stream);
     ck_assert_ptr_eq(given(synced_mem_gpu_data_on(mems[0], stream)), first);
     FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-          synced_mem_hold(mems + 2, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+          synced_mem_hold_n(mems + 2, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
     SAYS("too much is held");
     ck_assert(is_on_device(mems[MANY - 1])); /* nothing was evicted */
-    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_hold(mems, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+          synced_mem_hold_n(mems, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
     SAYS("'many' of 1.0 MiB");
     ck_assert(is_on_device(mems[MANY - 1]));
-    OK(synced_mem_unhold(mems, 2, SYNCED_MEM_SIDE_GPU));
-    OK(synced_mem_hold(mems + 2, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
-    OK(synced_mem_unhold(mems + 2, 3, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(mems, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_hold_n(mems + 2, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    OK(synced_mem_unhold_n(mems + 2, 3, SYNCED_MEM_SIDE_GPU));
     ck_assert_uint_eq(gpu_mismatches(true), 0);
     release_all(mems, MANY);
     CLOSE_EACH(stream);
@@ -223,12 +224,12 @@ START_TEST(a_budget_below_what_is_held_applies_later)
     synced_mem *mems[MANY];
     uint64_t over;
     make_many(mems, MANY, 0);
-    OK(synced_mem_hold(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_hold_n(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
     OK(synced_mem_gpu_set_budget(0, 2 * HOLD_BYTES, &over));
     ck_assert_uint_eq(over, (MANY - 2) * HOLD_BYTES);
-    OK(synced_mem_unhold(mems, 3, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(mems, 3, SYNCED_MEM_SIDE_GPU));
     ck_assert_uint_eq(stats_now().gpu_bytes, (MANY - 3) * HOLD_BYTES);
-    OK(synced_mem_unhold(mems + 3, MANY - 3, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(mems + 3, MANY - 3, SYNCED_MEM_SIDE_GPU));
     ck_assert_uint_eq(stats_now().gpu_bytes, 2 * HOLD_BYTES);
     OK(synced_mem_gpu_set_budget(0, 0, &over));
     ck_assert_uint_eq(over, 0);
@@ -236,8 +237,8 @@ START_TEST(a_budget_below_what_is_held_applies_later)
     for (unsigned i = 0; i < MANY; i++)
         ck_assert_int_eq(synced_mem_head(mems[i]), SYNCED_MEM_AT_CPU);
     OK(synced_mem_gpu_set_budget(0, SYNCED_MEM_NO_BUDGET, &over));
-    OK(synced_mem_hold(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems, MANY, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_hold_n(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold_n(mems, MANY, SYNCED_MEM_SIDE_GPU));
     release_all(mems, MANY);
 }
 END_TEST
@@ -254,7 +255,7 @@ START_TEST(small_objects_come_together)
         host_fill(given(synced_mem_overwrite_cpu_data(small[i])), SIZE, i);
     }
     const uint64_t before = stats_now().event_records;
-    OK(synced_mem_hold(small, count, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, stream));
+    OK(synced_mem_hold_n(small, count, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, stream));
     ck_assert_uint_le(stats_now().event_records - before, 4);
     for (unsigned i = 0; i < count; i++) {
         unsigned char expected[SIZE];
@@ -262,7 +263,7 @@ START_TEST(small_objects_come_together)
         ck_assert(is_on_device(small[i]));
         gpu_expect(given(synced_mem_gpu_data_on(small[i], stream)), SIZE, expected, stream);
     }
-    OK(synced_mem_unhold(small, count, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(small, count, SYNCED_MEM_SIDE_GPU));
     ck_assert_uint_eq(gpu_mismatches(true), 0);
     for (unsigned i = 0; i < count; i++)
         OK(synced_mem_release(small[i]));
@@ -276,15 +277,15 @@ START_TEST(a_budget_counts_all_memory)
     synced_mem *mems[MANY];
     synced_mem *const fixed = make_on(2 * HOLD_BYTES, 0);
     make_many(mems, MANY, 0);
-    OK(synced_mem_hold(mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_hold_n(mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold_n(mems, 2, SYNCED_MEM_SIDE_GPU));
     given(synced_mem_overwrite_gpu_data(fixed));
     OK(synced_mem_release_gpu_data(mems[1])); /* a spare */
     set_budget(4 * HOLD_BYTES);
     OK(hold_one(mems[3], SYNCED_MEM_READ, NULL));
     ck_assert(is_on_device(mems[0]));
     OK(unhold_one(mems[3]));
-    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_hold(mems, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_hold_n(mems, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
     OK(synced_mem_resize_discard(fixed, 3 * HOLD_BYTES));
     given(synced_mem_overwrite_gpu_data(fixed)); /* evicts */
     ck_assert_uint_le(stats_now().gpu_bytes, 4 * HOLD_BYTES);

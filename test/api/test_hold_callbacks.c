@@ -27,12 +27,12 @@ static synced_mem *make_units(const char *name, size_t units, unsigned pattern)
 
 static synced_mem_status hold_there(synced_mem *mem)
 {
-    return synced_mem_hold(&mem, 1, side, SYNCED_MEM_READ, stream);
+    return synced_mem_hold(mem, side, SYNCED_MEM_READ, stream);
 }
 
 static synced_mem_status unhold_there(synced_mem *mem)
 {
-    return synced_mem_unhold(&mem, 1, side);
+    return synced_mem_unhold(mem, side);
 }
 
 /* Memory that is exported can't go. */

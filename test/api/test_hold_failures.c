@@ -21,19 +21,19 @@ static struct {
 
 static synced_mem_status hold_clean(void)
 {
-    return synced_mem_hold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, it.stream);
+    return synced_mem_hold_n(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, it.stream);
 }
 
 /* In the other order. */
 static synced_mem_status hold_to_overwrite(void)
 {
     synced_mem *const set[] = {it.mems[3], it.mems[2]};
-    return synced_mem_hold(set, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_OVERWRITE, it.other);
+    return synced_mem_hold_n(set, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_OVERWRITE, it.other);
 }
 
 static synced_mem_status hold_on_library_stream(void)
 {
-    return synced_mem_hold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, SYNCED_MEM_STREAM_LIBRARY);
+    return synced_mem_hold_n(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, SYNCED_MEM_STREAM_LIBRARY);
 }
 
 static synced_mem_status push_others(void)
@@ -72,13 +72,13 @@ static void begin(bool clean)
         it.pattern[i] = i;
     }
     set_budget(2 * BYTES);
-    OK(synced_mem_hold(it.mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, it.stream));
+    OK(synced_mem_hold_n(it.mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, it.stream));
     given(synced_mem_gpu_data_on(it.mems[0], it.other));
     if (!clean) {
         gpu_fill(given(synced_mem_mutable_gpu_data_on(it.mems[1], it.stream)), BYTES, 77, it.stream);
         it.pattern[1] = 77;
     }
-    OK(synced_mem_unhold(it.mems, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(it.mems, 2, SYNCED_MEM_SIDE_GPU));
 }
 
 static void end(void)
@@ -91,7 +91,7 @@ static void end(void)
 
 static bool are_held(void)
 {
-    const synced_mem_status status = synced_mem_unhold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU);
+    const synced_mem_status status = synced_mem_unhold_n(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU);
     ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_INVALID_STATE);
     for (unsigned i = 2; status != SYNCED_MEM_OK && i < COUNT; i++)
         FAILS(SYNCED_MEM_ERR_INVALID_STATE, unhold_one(it.mems[i]));
@@ -155,17 +155,17 @@ START_TEST(an_unhold_never_fails_halfway)
     open_streams();
     for (struct failing failing = each_call("*", cudaErrorUnknown); next_failure(&failing);) {
         begin(true);
-        OK(synced_mem_hold(it.mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, it.stream));
+        OK(synced_mem_hold_n(it.mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, it.stream));
         gpu_fill(given(synced_mem_mutable_gpu_data_on(it.mems[0], it.stream)), BYTES, 50, it.stream);
         gpu_fill(given(synced_mem_mutable_gpu_data_on(it.mems[1], it.other)), BYTES, 51, it.other);
         it.pattern[0] = 50;
         it.pattern[1] = 51;
         begin_failing(&failing);
-        OK(synced_mem_unhold(it.mems, 2, SYNCED_MEM_SIDE_GPU));
+        OK(synced_mem_unhold_n(it.mems, 2, SYNCED_MEM_SIDE_GPU));
         (void)end_failing(&failing);
         FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_mutable_gpu_data_on(it.mems[0], it.stream));
         OK(hold_clean());
-        OK(synced_mem_unhold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU));
+        OK(synced_mem_unhold_n(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU));
         end();
     }
     CLOSE_EACH(it.stream, it.other);
@@ -203,7 +203,7 @@ START_TEST(a_lost_device)
     OK(hold_one(it.mems[0], SYNCED_MEM_READ, it.stream));
     break_device();
     FAILS(SYNCED_MEM_ERR_DEVICE_LOST, hold_clean());
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_unhold(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_unhold_n(it.mems + 2, 2, SYNCED_MEM_SIDE_GPU));
     OK(unhold_one(it.mems[0]));
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(it.mems[1]));
     ck_assert(host_is(given(synced_mem_cpu_data(it.mems[0])), BYTES, 0));

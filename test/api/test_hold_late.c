@@ -99,10 +99,10 @@ START_TEST(as_many_stay_as_go)
     const unsigned wanted = (unsigned)_i + 1;
     begin();
     use_fitting(FITTING - 2, true);
-    OK(synced_mem_hold(mems + FITTING, wanted, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    OK(synced_mem_hold_n(mems + FITTING, wanted, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
     for (unsigned i = 0; i < FITTING; i++)
         ck_assert_int_eq(is_on_device(mems[i]), wanted == 1 ? i != FITTING - 2 : i != FITTING - 3 && i != FITTING - 4);
-    OK(synced_mem_unhold(mems + FITTING, wanted, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(mems + FITTING, wanted, SYNCED_MEM_SIDE_GPU));
     gpu_unhold();
     end(true);
 }
@@ -118,7 +118,7 @@ START_TEST(it_goes_if_there_is_no_other)
     OK(hold_one(mems[FITTING], SYNCED_MEM_READ, stream));
     ck_assert_uint_eq(find_gone(), FITTING - 1);
     OK(unhold_one(mems[FITTING]));
-    OK(synced_mem_unhold(mems, FITTING - 1, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(mems, FITTING - 1, SYNCED_MEM_SIDE_GPU));
     gpu_unhold();
     end(true);
 }

@@ -379,7 +379,7 @@ static synced_mem *three[3];
 
 static void *hold_the_last_two(void *unused)
 {
-    SOUND(synced_mem_hold(three + 1, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream) == SYNCED_MEM_OK);
+    SOUND(synced_mem_hold_n(three + 1, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream) == SYNCED_MEM_OK);
     return unused;
 }
 
@@ -394,14 +394,14 @@ START_TEST(a_member_is_claimed_once)
     OK(hold_one(kept, SYNCED_MEM_READ, stream));
     OK(unhold_one(kept));
     before_the_memory = hold_the_last_two;
-    OK(synced_mem_hold(three, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    OK(synced_mem_hold_n(three, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
     ck_assert(!before_the_memory);
     ck_assert_int_eq(atomic_load(&unsound), 0);
     for (unsigned i = 0; i < 3; i++)
         ck_assert(is_on_device(three[i]));
     ck_assert_uint_eq(sm_budget_used(0), 30 * UNIT);
-    OK(synced_mem_unhold(three, 2, SYNCED_MEM_SIDE_GPU));
-    OK(synced_mem_unhold(three + 1, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(three, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(three + 1, 2, SYNCED_MEM_SIDE_GPU));
     release_all(three, 3);
     RELEASE_EACH(kept);
     CLOSE_EACH(stream);
@@ -411,7 +411,7 @@ END_TEST
 static void *fail_to_hold_the_last_two(void *unused)
 {
     emu_fail("cudaMallocFromPoolAsync", 1, cudaErrorUnknown, false);
-    SOUND(synced_mem_hold(three + 1, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream) != SYNCED_MEM_OK);
+    SOUND(synced_mem_hold_n(three + 1, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream) != SYNCED_MEM_OK);
     SOUND(sm_budget_used(0) == 20 * UNIT);
     return unused;
 }
@@ -424,10 +424,10 @@ START_TEST(a_claim_outlives_a_hold_that_fails)
         three[i] = make_units("three", 10, i);
     set_budget(30 * UNIT);
     before_the_memory = fail_to_hold_the_last_two;
-    OK(synced_mem_hold(three, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    OK(synced_mem_hold_n(three, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
     ck_assert_int_eq(atomic_load(&unsound), 0);
     ck_assert_uint_eq(sm_budget_used(0), 20 * UNIT);
-    OK(synced_mem_unhold(three, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(three, 2, SYNCED_MEM_SIDE_GPU));
     ck_assert_uint_eq(sm_budget_used(0), 20 * UNIT);
     release_all(three, 3);
     CLOSE_EACH(stream);

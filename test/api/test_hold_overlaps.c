@@ -79,11 +79,11 @@ static void *run_thread(void *argument)
         for (unsigned i = 0; i < count; i++)
             mems[i] = pool[set[i]];
         const synced_mem_status status =
-            synced_mem_hold(mems, count, side, is_written ? SYNCED_MEM_MUTABLE : SYNCED_MEM_READ, stream);
+            synced_mem_hold_n(mems, count, side, is_written ? SYNCED_MEM_MUTABLE : SYNCED_MEM_READ, stream);
         SOUND(status == SYNCED_MEM_OK);
         if (status == SYNCED_MEM_OK) {
             use_set(set, count, is_written, stream);
-            SOUND(synced_mem_unhold(mems, count, side) == SYNCED_MEM_OK);
+            SOUND(synced_mem_unhold_n(mems, count, side) == SYNCED_MEM_OK);
         }
         give_set(set, count);
     }

@@ -105,7 +105,8 @@ static void hold_some(void)
     const size_t count = draw_set(chosen, set);
     const bool fits = sum_with(chosen) <= budget || !needs_memory(chosen);
     const synced_mem_stream stream = draw(4) == 0 ? SYNCED_MEM_STREAM_LIBRARY : draw_stream();
-    const synced_mem_status status = synced_mem_hold(set, count, SYNCED_MEM_SIDE_GPU, (synced_mem_mode)draw(3), stream);
+    const synced_mem_status status =
+        synced_mem_hold_n(set, count, SYNCED_MEM_SIDE_GPU, (synced_mem_mode)draw(3), stream);
     ck_assert_msg(status == (fits ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY), "%llu bytes, budget %llu: %s",
                   (unsigned long long)sum_with(chosen), (unsigned long long)budget, synced_mem_last_error_message());
     for (unsigned i = 0; i < OBJECTS && status == SYNCED_MEM_OK; i++)
@@ -120,7 +121,7 @@ static void unhold_some(void)
     bool all = true;
     for (unsigned i = 0; i < OBJECTS; i++)
         all = all && (!chosen[i] || objects[i].holds > 0);
-    const synced_mem_status status = synced_mem_unhold(set, count, SYNCED_MEM_SIDE_GPU);
+    const synced_mem_status status = synced_mem_unhold_n(set, count, SYNCED_MEM_SIDE_GPU);
     ck_assert_int_eq(status, all ? SYNCED_MEM_OK : SYNCED_MEM_ERR_INVALID_STATE);
     for (unsigned i = 0; i < OBJECTS && all; i++)
         objects[i].holds -= chosen[i];

@@ -28,13 +28,13 @@ static void release_objects(void)
 static synced_mem_status hold_both(synced_mem *first, synced_mem *second)
 {
     synced_mem *const both[] = {first, second};
-    return synced_mem_hold(both, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream);
+    return synced_mem_hold_n(both, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream);
 }
 
 static synced_mem_status unhold_both(synced_mem *first, synced_mem *second)
 {
     synced_mem *const both[] = {first, second};
-    return synced_mem_unhold(both, 2, SYNCED_MEM_SIDE_GPU);
+    return synced_mem_unhold_n(both, 2, SYNCED_MEM_SIDE_GPU);
 }
 
 START_TEST(arguments)
@@ -43,18 +43,22 @@ START_TEST(arguments)
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, hold_both(mem, NULL));
     SAYS("mems[1] of 2 objects is NULL");
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, unhold_both(NULL, mem));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(NULL, 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_unhold(NULL, 1, SYNCED_MEM_SIDE_GPU));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold_n(NULL, 1, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_unhold_n(NULL, 1, SYNCED_MEM_SIDE_GPU));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(NULL, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    SAYS("the object is NULL");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_unhold(NULL, SYNCED_MEM_SIDE_GPU));
+    SAYS("the object is NULL");
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, hold_both(mem, mem));
     SAYS("named more than once");
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_unhold(&mem, 1, (synced_mem_side)3));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(&mem, 1, (synced_mem_side)3, SYNCED_MEM_READ, stream));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(&mem, 1, SYNCED_MEM_SIDE_GPU, (synced_mem_mode)3, stream));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_unhold(mem, (synced_mem_side)3));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(mem, (synced_mem_side)3, SYNCED_MEM_READ, stream));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_hold(mem, SYNCED_MEM_SIDE_GPU, (synced_mem_mode)3, stream));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, hold_one(mem, SYNCED_MEM_READ, SYNCED_MEM_NO_STREAM));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, hold_both(mem, fixed));
     SAYS("not evictable");
-    OK(synced_mem_hold(NULL, 0, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
-    OK(synced_mem_unhold(NULL, 0, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_hold_n(NULL, 0, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    OK(synced_mem_unhold_n(NULL, 0, SYNCED_MEM_SIDE_GPU));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, unhold_one(mem)); /* none of these has held it */
     SAYS("not held");
@@ -77,11 +81,11 @@ START_TEST(objects_of_two_devices)
     set_budget(HOLD_BYTES);
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, hold_both(mem, elsewhere));
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE,
-          synced_mem_hold(both, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_OVERWRITE, SYNCED_MEM_STREAM_LIBRARY));
+          synced_mem_hold_n(both, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_OVERWRITE, SYNCED_MEM_STREAM_LIBRARY));
     SAYS("on device 1, but others of the call are on device 0");
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
-    OK(synced_mem_hold(both, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(both, 2, SYNCED_MEM_SIDE_CPU));
+    OK(synced_mem_hold_n(both, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold_n(both, 2, SYNCED_MEM_SIDE_CPU));
 
     /* a copy to both needs room on each for its own */
     synced_mem *const from[] = {fixed, fixed};

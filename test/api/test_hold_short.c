@@ -66,18 +66,18 @@ START_TEST(a_set_larger_than_the_device)
     synced_mem *mems[MANY];
     make_many(mems, MANY, 0);
     emu_set_device_memory(0, 4 * HOLD_BYTES);
-    OK(synced_mem_hold(mems, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems, 3, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_hold_n(mems, 3, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold_n(mems, 3, SYNCED_MEM_SIDE_GPU));
     FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-          synced_mem_hold(mems + 2, 6, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+          synced_mem_hold_n(mems + 2, 6, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
     SAYS("the largest are 'many' of 1.0 MiB");
     ck_assert_uint_eq(stats_now().clean_evictions, 0);
     ck_assert(is_on_device(mems[0]) && is_on_device(mems[1]) && is_on_device(mems[2]));
-    OK(synced_mem_hold(mems + 4, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems + 4, 4, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_hold_n(mems + 4, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold_n(mems + 4, 4, SYNCED_MEM_SIDE_GPU));
     emu_set_device_memory(0, 64 * HOLD_BYTES); /* there is more memory now */
-    OK(synced_mem_hold(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems, MANY, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_hold_n(mems, MANY, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold_n(mems, MANY, SYNCED_MEM_SIDE_GPU));
     release_all(mems, MANY);
 }
 END_TEST
@@ -98,10 +98,10 @@ START_TEST(others_evict_before_the_handler)
     make_many(mems, 4, 0);
     synced_mem_set_out_of_memory_handler(count_call, NULL);
     emu_set_device_memory(0, 4 * HOLD_BYTES);
-    OK(synced_mem_hold(mems, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_hold_n(mems, 4, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_overwrite_gpu_data(fixed));
     ck_assert_uint_eq(handler_calls, 1);
-    OK(synced_mem_unhold(mems, 4, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n(mems, 4, SYNCED_MEM_SIDE_GPU));
     given(synced_mem_overwrite_gpu_data(fixed));
     ck_assert_uint_eq(handler_calls, 1);
     ck_assert_uint_ge(stats_now().clean_evictions, 3);

@@ -60,14 +60,14 @@ static void *run_thread(void *argument)
         unsigned first;
         take_set(thread, round, set, &first);
         synced_mem_status status;
-        while ((status = synced_mem_hold(set, SETS, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, stream)) ==
+        while ((status = synced_mem_hold_n(set, SETS, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_MUTABLE, stream)) ==
                SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY)
             sched_yield(); /* others hold too much */
         SOUND(status == SYNCED_MEM_OK);
         if (status != SYNCED_MEM_OK)
             break;
         use_set(set, first, stream);
-        SOUND(synced_mem_unhold(set, SETS, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
+        SOUND(synced_mem_unhold_n(set, SETS, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
     }
     gpu_stream_sync(stream);
     SOUND(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
@@ -134,10 +134,10 @@ static void *hold_and_unhold(void *argument)
         unsigned first;
         take_set(thread, round, set, &first);
         const synced_mem_status status =
-            synced_mem_hold(set, SETS, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY);
+            synced_mem_hold_n(set, SETS, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, SYNCED_MEM_STREAM_LIBRARY);
         SOUND(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY);
         if (status == SYNCED_MEM_OK)
-            SOUND(synced_mem_unhold(set, SETS, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
+            SOUND(synced_mem_unhold_n(set, SETS, SYNCED_MEM_SIDE_GPU) == SYNCED_MEM_OK);
         sched_yield();
     }
     return NULL;
@@ -162,8 +162,8 @@ START_TEST(beside_other_calls)
     for (unsigned i = 0; i < POOL; i++)
         ck_assert(host_is(given(synced_mem_cpu_data(pool[i])), SMALL, i * 31 % 251));
     set_budget(SYNCED_MEM_NO_BUDGET);
-    OK(synced_mem_hold(pool, POOL, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(pool, POOL, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_hold_n(pool, POOL, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold_n(pool, POOL, SYNCED_MEM_SIDE_GPU));
     release_all(pool, POOL);
 }
 END_TEST

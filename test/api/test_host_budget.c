@@ -210,15 +210,16 @@ START_TEST(a_set_larger_than_the_budget_evicts_nothing)
     make_many(mems, MANY, 0);
     set_host_budget(4 * HOLD_BYTES, scratch);
     const uint64_t before = stats_now().spills;
-    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_hold(mems, 5, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_hold_n(mems, 5, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
     SAYS("the budget for host copies is");
-    OK(synced_mem_hold(mems, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_hold_n(mems, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
     const uint64_t held = stats_now().spills;
-    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_hold(mems + 2, 3, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+          synced_mem_hold_n(mems + 2, 3, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
     SAYS("too much is held");
     ck_assert_uint_eq(stats_now().spills, held);
-    OK(synced_mem_hold(mems + 2, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
-    OK(synced_mem_unhold(mems, 4, SYNCED_MEM_SIDE_CPU));
+    OK(synced_mem_hold_n(mems + 2, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
+    OK(synced_mem_unhold_n(mems, 4, SYNCED_MEM_SIDE_CPU));
     ck_assert_uint_ge(held, before);
     end_many(scratch);
 }

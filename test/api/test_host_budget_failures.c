@@ -143,12 +143,12 @@ static synced_mem_status lower_budget(void)
 
 static synced_mem_status hold_on_host(void)
 {
-    return synced_mem_hold(it.mems, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE, NULL);
+    return synced_mem_hold_n(it.mems, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_MUTABLE, NULL);
 }
 
 static synced_mem_status hold_to_overwrite(void)
 {
-    const synced_mem_status status = synced_mem_hold(it.mems, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_OVERWRITE, NULL);
+    const synced_mem_status status = synced_mem_hold_n(it.mems, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_OVERWRITE, NULL);
     for (unsigned i = 0; i < 2 && status == SYNCED_MEM_OK; i++) {
         it.pattern[i] = 60 + i;
         host_fill(given(synced_mem_overwrite_cpu_data(it.mems[i])), BYTES, it.pattern[i]);
@@ -158,7 +158,7 @@ static synced_mem_status hold_to_overwrite(void)
 
 static synced_mem_status hold_on_device(void)
 {
-    return synced_mem_hold(it.mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, it.stream);
+    return synced_mem_hold_n(it.mems, 2, SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, it.stream);
 }
 
 static synced_mem_status pull(void)
@@ -225,10 +225,10 @@ static void end(void)
 
 static bool are_held(synced_mem_side side)
 {
-    const synced_mem_status status = synced_mem_unhold(it.mems, 2, side);
+    const synced_mem_status status = synced_mem_unhold_n(it.mems, 2, side);
     ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_INVALID_STATE);
     for (unsigned i = 0; status != SYNCED_MEM_OK && i < 2; i++)
-        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_unhold(&it.mems[i], 1, side));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_unhold(it.mems[i], side));
     return status == SYNCED_MEM_OK;
 }
 
@@ -323,7 +323,7 @@ START_TEST(a_full_disk)
     it.pattern[1] = 70;
     atomic_store(&fail_write_in, 1);
     FAILS(SYNCED_MEM_ERR_FILE,
-          synced_mem_hold((synced_mem *[]){it.mems[0], it.mems[3]}, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
+          synced_mem_hold_n((synced_mem *[]){it.mems[0], it.mems[3]}, 2, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
     SAYS("No space left");
     end();
     close_all();

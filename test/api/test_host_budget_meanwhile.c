@@ -493,13 +493,13 @@ static void *hold_own(void *first)
         for (unsigned j = 0; j < HELD; j++)
             set[j] = mine[((seed >> 16) + j) % OWN];
         const synced_mem_mode mode = i % 2 ? SYNCED_MEM_READ : SYNCED_MEM_MUTABLE;
-        const bool held = synced_mem_hold(set, HELD, SYNCED_MEM_SIDE_CPU, mode, NULL) == SYNCED_MEM_OK;
+        const bool held = synced_mem_hold_n(set, HELD, SYNCED_MEM_SIDE_CPU, mode, NULL) == SYNCED_MEM_OK;
         SOUND(held);
         if (!held)
             break;
         for (unsigned j = 0; j < HELD; j++)
             SOUND(synced_mem_access(set[j], SYNCED_MEM_SIDE_CPU, mode, NULL));
-        SOUND(synced_mem_unhold(set, HELD, SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
+        SOUND(synced_mem_unhold_n(set, HELD, SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
     }
     return NULL;
 }
@@ -534,8 +534,8 @@ Suite *suite(void)
     tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
     add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
-                  a_scratch_file_that_goes_before_a_spill, a_fork_during_a_spill, a_victim_that_is_resized_before_its_spill,
-                  a_victim_that_another_call_works_on_before_its_spill);
+                  a_scratch_file_that_goes_before_a_spill, a_fork_during_a_spill,
+                  a_victim_that_is_resized_before_its_spill, a_victim_that_another_call_works_on_before_its_spill);
     add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);

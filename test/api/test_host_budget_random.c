@@ -100,7 +100,7 @@ static void hold_some(void)
     const size_t count = draw_set(chosen, set);
     const bool fits = sum_with(side, chosen) <= budgets[side] || !needs_memory(side, chosen);
     const synced_mem_status status =
-        synced_mem_hold(set, count, side, (synced_mem_mode)draw(3), streams[draw(STREAMS)]);
+        synced_mem_hold_n(set, count, side, (synced_mem_mode)draw(3), streams[draw(STREAMS)]);
     const bool lacks = side == SYNCED_MEM_SIDE_GPU && may_lack_host_memory(status);
     ck_assert_msg(lacks || status == (fits ? SYNCED_MEM_OK : refusal_of(side)), "side %d, %llu bytes, budget %llu: %s",
                   (int)side, (unsigned long long)sum_with(side, chosen), (unsigned long long)budgets[side],
@@ -118,7 +118,7 @@ static void unhold_some(void)
     bool all = true;
     for (unsigned i = 0; i < OBJECTS; i++)
         all = all && (!chosen[i] || objects[i].holds[side] > 0);
-    const synced_mem_status status = synced_mem_unhold(set, count, side);
+    const synced_mem_status status = synced_mem_unhold_n(set, count, side);
     ck_assert_int_eq(status, all ? SYNCED_MEM_OK : SYNCED_MEM_ERR_INVALID_STATE);
     for (unsigned i = 0; i < OBJECTS && all; i++)
         objects[i].holds[side] -= chosen[i];
@@ -286,7 +286,7 @@ START_TEST(like_the_reference)
     for (unsigned i = 0; i < OBJECTS; i++) {
         for (int side = SYNCED_MEM_SIDE_CPU; side < SIDES; side++)
             for (; objects[i].holds[side] > 0; objects[i].holds[side]--)
-                OK(synced_mem_unhold(&objects[i].mem, 1, (synced_mem_side)side));
+                OK(synced_mem_unhold(objects[i].mem, (synced_mem_side)side));
         ck_assert(host_is(given(synced_mem_cpu_data(objects[i].mem)), sizes_of[i], objects[i].pattern));
         OK(synced_mem_release(objects[i].mem));
     }

@@ -157,7 +157,7 @@ START_TEST(an_unhold_while_another_ends_the_uses)
     OK(hold_one(mem, SYNCED_MEM_MUTABLE, stream));
     data = given(synced_mem_mutable_gpu_data_on(mem, stream));
     after_the_uses_end = begin_to_unhold;
-    OK(synced_mem_unhold((synced_mem *[]){first, mem}, 2, SYNCED_MEM_SIDE_GPU));
+    OK(synced_mem_unhold_n((synced_mem *[]){first, mem}, 2, SYNCED_MEM_SIDE_GPU));
     ck_assert(!after_the_uses_end);
     check_contents();
     RELEASE_EACH(mem, first);

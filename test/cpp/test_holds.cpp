@@ -158,7 +158,7 @@ void hold_is_refused()
     refuses([&] { hold never(mem, static_cast<synced_mem_side>(3), SYNCED_MEM_READ); });
     hold now(mem, side, SYNCED_MEM_OVERWRITE);
     synced_mem *const handle = mem.get();
-    synced::check(synced_mem_unhold(&handle, 1, side)); // behind the guard's back
+    synced::check(synced_mem_unhold(handle, side)); // behind the guard's back
     throws(SYNCED_MEM_ERR_INVALID_STATE, [&] { now.release(); });
     CHECK(now);
 }

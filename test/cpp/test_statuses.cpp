@@ -71,9 +71,9 @@ void holds_return_statuses()
     synced::hold now(mem, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_OVERWRITE);
     CHECK(now && mem.resize(1) == SYNCED_MEM_ERR_INVALID_STATE);
     synced_mem *const handle = mem.get();
-    CHECK(synced_mem_unhold(&handle, 1, SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
+    CHECK(synced_mem_unhold(handle, SYNCED_MEM_SIDE_CPU) == SYNCED_MEM_OK);
     CHECK(now.release() == SYNCED_MEM_ERR_INVALID_STATE && now);
-    CHECK(synced_mem_hold(&handle, 1, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, nullptr) == SYNCED_MEM_OK);
+    CHECK(synced_mem_hold(handle, SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, nullptr) == SYNCED_MEM_OK);
     CHECK(now.release() == SYNCED_MEM_OK && !now && now.release() == SYNCED_MEM_OK && mem.resize(1) == SYNCED_MEM_OK);
 }
 

@@ -58,7 +58,8 @@ static void count_holds(const struct sm_list *list, synced_mem_side side, long c
 static PyObject *begin_hold(const struct wish *wish)
 {
     synced_mem_status status;
-    SM_CALL(status, synced_mem_hold(wish->list.handles, wish->list.count, wish->side, wish->mode, wish->stream.handle));
+    SM_CALL(status,
+            synced_mem_hold_n(wish->list.handles, wish->list.count, wish->side, wish->mode, wish->stream.handle));
     if (status == SYNCED_MEM_OK)
         count_holds(&wish->list, wish->side, 1);
     return sm_none_if_ok(status);
@@ -85,7 +86,7 @@ static PyObject *end_hold(const struct sm_list *list, synced_mem_side side)
         return NULL;
     }
     count_holds(list, side, -1);
-    SM_CALL(status, synced_mem_unhold(list->handles, list->count, side));
+    SM_CALL(status, synced_mem_unhold_n(list->handles, list->count, side));
     if (status != SYNCED_MEM_OK)
         count_holds(list, side, 1);
     return sm_none_if_ok(status);
