@@ -70,7 +70,7 @@ synced_mem_status sm_file_open(int descriptor, struct synced_mem_file **out)
     if (error != 0)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the descriptor %d: %s", descriptor, strerror(error));
     SM_TRY(check_facts(&facts, descriptor));
-    struct synced_mem_file *file;
+    struct synced_mem_file *file = NULL;
     SM_TRY(make_file(&facts, &file));
     const synced_mem_status status = open_descriptors(file, descriptor);
     if (status != SYNCED_MEM_OK) {
@@ -96,7 +96,7 @@ static bool open_direct_descriptors(struct synced_mem_file *direct, int descript
 synced_mem_status sm_file_open_direct(struct synced_mem_file *file, struct synced_mem_file **out)
 {
     struct sm_file_facts facts = file->facts;
-    struct synced_mem_file *direct;
+    struct synced_mem_file *direct = NULL;
     facts.direct = true;
     SM_TRY(make_file(&facts, &direct));
     if (!file->facts.direct && open_direct_descriptors(direct, file->descriptor)) {
