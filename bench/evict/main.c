@@ -9,7 +9,7 @@
 
 enum { LINE_BYTES = 1 << 16, PARTS = 10 };
 
-/* What the trace says. */
+/* The contents of a trace. */
 struct trace {
     struct use *uses;
     size_t count, room;

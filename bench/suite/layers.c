@@ -110,7 +110,7 @@ static void end_model(const struct model *on)
     bare_stream_destroy(on->copies);
 }
 
-/* What a pass takes if every layer is there, and each of the fewest misses is waited for. */
+/* The time of a pass if every layer is there, and each of the fewest misses is waited for. */
 static struct summary add_misses(struct summary kernels, double misses)
 {
     return (struct summary){kernels.median + misses, kernels.least + misses, kernels.most + misses,

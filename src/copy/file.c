@@ -223,7 +223,7 @@ synced_mem_status sm_file_find_writes(struct synced_mem_file *file, uint64_t off
     return waits->count > before ? SM_AGAIN : SYNCED_MEM_OK;
 }
 
-/* What a writing finds that is about to be entered. */
+/* Earlier work in the file that a writing finds when it is entered. */
 struct earlier {
     struct sm_waits *waits;
     const struct sm_extent *extent;        /* of the write that looks */

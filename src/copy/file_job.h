@@ -34,7 +34,7 @@ synced_mem_status sm_file_reads_add(struct sm_file_reads *reads, struct synced_m
 /* Begins the job, if there is one. Does not block. The collection is then empty. */
 void sm_file_reads_begin(struct sm_file_reads *reads);
 
-/* How a job has ended, for a caller that waits for it (sm_file_job_wait()). */
+/* The end of a job, for a caller that waits for it (sm_file_job_wait()). */
 struct sm_file_end {
     struct sm_events ended;
     struct sm_mutex lock;

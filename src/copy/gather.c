@@ -12,8 +12,8 @@
 
 /* The alignment of a kernel's elements, and the bytes of the first buffer and of the largest. */
 enum { ELEMENT = 16, FIRST = 64 << 10, MOST = 1 << 20 };
-/* So many bytes take one thread longer than others take to wake up. A thread takes some pieces at once, and polls for
- * the last ones of the others some 20 microseconds before it sleeps. */
+/* One thread takes longer for LEAST_SHARED bytes than others take to wake up. It takes some pieces at once, and polls
+ * for the last ones of the others some 20 microseconds before it sleeps. */
 enum { LEAST_SHARED = 512 << 10, AT_ONCE = 16, POLLS = 400 };
 
 static struct sm_bounce **get_link(const struct sm_bounce *buffer)

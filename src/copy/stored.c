@@ -1,4 +1,4 @@
-/* How a write ends that makes bytes of a file the place of what it writes. */
+/* The end of a write that makes bytes of a file the place of the contents it writes. */
 #include "copy/stored.h"
 
 #include <stdlib.h>

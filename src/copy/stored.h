@@ -1,4 +1,4 @@
-/* How a write ends that makes bytes of a file the place of what it writes. Objects and the job share one. */
+/* The end of a write that makes bytes of a file the place of the contents it writes. Objects and the job share one. */
 #ifndef SM_STORED_H
 #define SM_STORED_H
 

@@ -14,7 +14,7 @@ static struct held {
     alignas(SM_APART) _Atomic uint64_t cached;
 } held[SM_MAX_DEVICES];
 
-/* What the library has on each device, used or not, and page-locked, in shards, so that threads seldom contend. */
+/* The library's memory on each device, used or not, and page-locked, in shards, so that threads seldom contend. */
 static struct owned {
     alignas(SM_APART) _Atomic uint64_t on[SM_MAX_DEVICES];
     _Atomic uint64_t pinned;

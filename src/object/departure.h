@@ -1,15 +1,15 @@
-/* What evictions of device copies and of host copies have in common. */
+/* The part that evictions of device copies and of host copies have in common. */
 #ifndef SM_DEPARTURE_H
 #define SM_DEPARTURE_H
 
 #include "base/process.h"
 #include "object/object.h"
 
-/* How to lock a victim. A thread that has its lock waits for nothing, but may copy bytes meanwhile. So others go first
- * that nobody has locked. */
+/* The way to lock a victim. A thread that has its lock waits for nothing, but may copy bytes meanwhile. So others go
+ * first that nobody has locked. */
 enum sm_departure_lock { SM_LOCK_IF_FREE, SM_LOCK_WAIT };
 
-/* What has become of a victim: its copy has gone, or stays as another thread had the lock, as its memory would become
+/* The fate of a victim: its copy has gone, or stays as another thread had the lock, as its memory would become
  * free late, or for another reason. */
 enum sm_departure_end { SM_GONE, SM_BUSY, SM_LATE, SM_STAYS };
 

@@ -125,7 +125,7 @@ static enum sm_side side_of_budget(int device)
 /* Other threads may retire copies without end, so that is waited for so often at most. */
 enum { MOST_ROUNDS = 16 };
 
-/* What a call waits for until there is room. */
+/* The events that a call waits for until there is room. */
 struct patience {
     uint64_t passed; /* sm_hands_passed() before the budget was seen not to have room */
     unsigned rounds; /* in which other threads had memory that was not free yet */
@@ -463,8 +463,8 @@ static synced_mem_status hold_on(const struct sm_hold_call *call, int device, st
     return status;
 }
 
-/* What the library has when the runtime refuses it more is its budget from then on. There may be more memory later, so
- * a hold that an implicit budget refuses tries without it. */
+/* The memory that the library has when the runtime refuses it more is its budget from then on. There may be more memory
+ * later, so a hold that an implicit budget refuses tries without it. */
 static bool change_implicit_budget(int device, bool *asked)
 {
     const bool implicit = sm_budget_is_implicit(device);

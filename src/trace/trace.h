@@ -102,7 +102,8 @@ static inline void sm_trace_chunk(uint64_t since, const struct sm_trace_who *who
         sm_trace_write_chunk(since, who, bytes, offset, writes);
 }
 
-/* How a copy was evicted: a device copy, clean or pulled first; a host copy, clean or spilled to the scratch file. */
+/* The way a copy was evicted: a device copy, clean or pulled first; a host copy, clean or spilled to the scratch file.
+ */
 enum sm_eviction { SM_EVICTION_CLEAN, SM_EVICTION_PULLED, SM_EVICTION_ON_HOST, SM_EVICTION_SPILLED };
 
 /* Records the eviction of an object's copy. */

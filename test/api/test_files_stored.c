@@ -151,7 +151,7 @@ START_TEST(the_object_may_go)
 }
 END_TEST
 
-/* What is in its place is not written again. */
+/* Contents that are in their place are not written again. */
 START_TEST(once)
 {
     synced_mem_file *const file = it_file();

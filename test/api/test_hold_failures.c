@@ -195,7 +195,8 @@ START_TEST(a_copy_without_an_event_goes)
 }
 END_TEST
 
-/* What the host has is not lost, and what only the device had is. Holds of a lost device end all the same. */
+/* Contents of the host are not lost, and those that only the device had are. Holds of a lost device end all the same.
+ */
 START_TEST(a_lost_device)
 {
     open_streams();

@@ -89,7 +89,7 @@ START_TEST(a_device_reads_the_scratch_file)
 }
 END_TEST
 
-/* What the device alone has is pulled before it goes, so something else goes to the file. */
+/* Contents that the device alone has are pulled before it goes, so something else goes to the file. */
 START_TEST(evictions_of_the_device_evict_host_copies)
 {
     synced_mem_file *const scratch = make_scratch();

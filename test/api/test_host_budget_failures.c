@@ -365,7 +365,7 @@ START_TEST(a_full_disk_while_the_budget_is_set)
 }
 END_TEST
 
-/* What is there has been allocated, so it has room for the next contents. */
+/* The range that is there has been allocated, so it has room for the next contents. */
 START_TEST(a_disk_without_room_for_a_range)
 {
     synced_mem *mem = make_evictable("full", BYTES);
@@ -454,7 +454,7 @@ START_TEST(refused_memory_does_not_count)
 }
 END_TEST
 
-/* What the scratch file has is not lost with the device. */
+/* Contents in the scratch file are not lost with the device. */
 START_TEST(a_lost_device)
 {
     open_all();

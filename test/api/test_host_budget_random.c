@@ -124,7 +124,8 @@ static void unhold_some(void)
         objects[i].holds[side] -= chosen[i];
 }
 
-/* What an access to one side brings there, or makes stale, is not counted: a held object may not lose its memory. */
+/* Memory that an access to one side brings there, or makes stale, is not counted: a held object may not lose its
+ * memory. */
 static void access_device(struct object *object)
 {
     static unsigned char expected[LARGEST];

@@ -69,7 +69,7 @@ START_TEST(a_reader_consumes_nothing)
 }
 END_TEST
 
-/* So nothing is lost, and other readers go on. */
+/* Nothing is lost by that, and other readers go on. */
 START_TEST(an_ordinary_reader)
 {
     open_two();
