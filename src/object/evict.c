@@ -90,11 +90,10 @@ static synced_mem_status evict_object(struct departure *departure)
 {
     struct sm_transaction transaction;
     struct synced_mem *const mem = departure->mem;
-    if (sm_check_usable(mem) != SYNCED_MEM_OK)
+    if (!sm_departure_begin(mem, departure->how)) {
+        departure->was_busy = departure->how == SM_LOCK_IF_FREE;
         return SYNCED_MEM_OK;
-    departure->was_busy = !sm_departure_begin(mem, departure->how);
-    if (departure->was_busy)
-        return SYNCED_MEM_OK;
+    }
     synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK); /* the object has one record */
     do

@@ -4,10 +4,15 @@
 #include "failing_calloc.h"
 #include "files_kit.h"
 #include "hold_kit.h"
+#include "kernels.h"
 
+#include "cudart_emu.h"
+
+#include "object/load_several.h"
 #include "system/file_at.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* The linker puts the wrappers in place of the library's own functions (--wrap). */
@@ -122,6 +127,63 @@ START_TEST(reads_do_not_grow_with_objects)
     }
     if (is_hold(call))
         OK(synced_mem_unhold_n(it.mems, it.count, is_to_device(call) ? SYNCED_MEM_SIDE_GPU : SYNCED_MEM_SIDE_CPU));
+    end_all();
+}
+END_TEST
+
+/* A kernel makes the copies of a chunk, or copy engines if it can't be launched. */
+START_TEST(a_kernel_scatters)
+{
+    const enum call call = _i % 2 ? PUSH : HOLD_ON_DEVICE;
+    const bool fails = _i / 2;
+    use_kernels(1);
+    make_all(100, is_hold(call), true);
+    const uint64_t before = stats_now().kernel_copies;
+    if (fails)
+        emu_fail("cudaLaunchKernelExC", 1, cudaErrorUnknown, false);
+    OK(do_call(call));
+    for (size_t i = 0; i < it.count; i++)
+        ck_assert(device_has(it.mems[i], get_place(i, true)));
+    emu_fail_clear();
+    ck_assert_uint_eq(stats_now().kernel_copies - before, fails ? 0 : it.count);
+    if (is_hold(call))
+        OK(synced_mem_unhold_n(it.mems, it.count, SYNCED_MEM_SIDE_GPU));
+    end_all();
+}
+END_TEST
+
+static bool holds_meanwhile;
+
+static void *hold_one_on_the_host(void *unused)
+{
+    OK(synced_mem_hold(it.mems[1], SYNCED_MEM_SIDE_CPU, SYNCED_MEM_READ, NULL));
+    return unused;
+}
+
+synced_mem_status __real_sm_load_several(const struct sm_load_call *call, struct synced_mem **failed);
+synced_mem_status __wrap_sm_load_several(const struct sm_load_call *call, struct synced_mem **failed);
+synced_mem_status __wrap_sm_load_several(const struct sm_load_call *call, struct synced_mem **failed)
+{
+    pthread_t thread;
+    if (holds_meanwhile) {
+        holds_meanwhile = false;
+        ck_assert_int_eq(pthread_create(&thread, NULL, hold_one_on_the_host, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    return __real_sm_load_several(call, failed);
+}
+
+/* Another thread's hold has read an object after this one has seen it in the file alone. */
+START_TEST(another_hold_reads_meanwhile)
+{
+    make_all(10, true, true);
+    holds_meanwhile = true;
+    OK(do_call(HOLD_ON_HOST));
+    ck_assert(!holds_meanwhile);
+    for (size_t i = 0; i < it.count; i++)
+        ck_assert(host_has(it.mems[i], get_place(i, true)));
+    OK(synced_mem_unhold(it.mems[1], SYNCED_MEM_SIDE_CPU));
+    OK(synced_mem_unhold_n(it.mems, it.count, SYNCED_MEM_SIDE_CPU));
     end_all();
 }
 END_TEST
@@ -302,6 +364,8 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "many");
     const int tries = (int)(sizeof counts / sizeof counts[0]) * CALLS * 2;
     add_gpu_loop_test(tests, reads_do_not_grow_with_objects, 0, tries);
+    add_gpu_loop_test(tests, a_kernel_scatters, 0, 4);
+    add_tests(tests, another_hold_reads_meanwhile);
     TCase *const writes = add_case(made, "writes");
     tcase_add_loop_test(writes, writes_wait_for_one_another, 0, 2);
     tcase_add_loop_test(writes, writes_do_not_grow_with_objects, 0, 6);

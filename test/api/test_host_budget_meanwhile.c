@@ -85,14 +85,14 @@ synced_mem_status __wrap_sm_scratch_set(struct synced_mem_file *file, struct sm_
     return status;
 }
 
-static void *(*before_the_range)(void *unused); /* run in a thread of their own, once */
-static void *(*after_the_range)(void *unused);
+typedef void *(*function)(void *unused);
+static _Atomic(function) before_the_range; /* run in a thread of their own, once */
+static _Atomic(function) after_the_range;
 
-static void run_once(void *(**act)(void *unused))
+static void run_once(_Atomic(function) *act)
 {
-    void *(*const run)(void *unused) = *act;
+    const function run = atomic_exchange(act, NULL);
     pthread_t thread;
-    *act = NULL;
     if (!run)
         return;
     ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
@@ -369,7 +369,7 @@ START_TEST(a_scratch_file_that_goes_before_a_spill)
     make_many(mems, 1, 7);
     before_the_range = take_the_scratch_file_away;
     set_host_budget(0, scratch);
-    ck_assert(!before_the_range);
+    ck_assert(!atomic_load(&before_the_range));
     ck_assert(has_host_copy(mems[0]));
     ck_assert(host_has(mems[0], 7));
     set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);

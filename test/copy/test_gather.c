@@ -1,10 +1,16 @@
 /* Checks calls that push many objects of pageable memory. The host copies their sources to few buffers. */
 #include "fixture.h"
+#include "kernels.h"
 
+#include "base/copy_threads.h"
 #include "copy/bounce.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST = 10000, NEVER = -1 };
 
@@ -28,6 +34,24 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
     return no_task ? NULL : __real_calloc(count, size);
+}
+
+static pthread_t caller;
+static atomic_bool is_slow;   /* the first thread beside the caller's */
+static atomic_bool has_begun; /* that thread has. The caller waits until then. */
+
+void *__real_memcpy(void *to, const void *from, size_t bytes);
+void *__wrap_memcpy(void *to, const void *from, size_t bytes);
+void *__wrap_memcpy(void *to, const void *from, size_t bytes)
+{
+    if (atomic_load(&is_slow) && bytes == 4096) {
+        const bool is_caller = pthread_equal(pthread_self(), caller);
+        while (is_caller && sm_copy_threads_count() > 0 && !atomic_load(&has_begun))
+            (void)sched_yield();
+        if (!is_caller && !atomic_exchange(&has_begun, true))
+            (void)usleep(50000);
+    }
+    return __real_memcpy(to, from, bytes);
 }
 
 /* ---- Many objects ---- */
@@ -168,6 +192,7 @@ END_TEST
 START_TEST(by_threads)
 {
     synced_mem_staging staging = {.struct_size = sizeof staging};
+    use_kernels(1);
     synced_mem_get_staging(&staging);
     staging.threads = _i == 2 ? 0 : 4;
     OK(synced_mem_set_staging(&staging));
@@ -186,6 +211,22 @@ START_TEST(by_threads)
 }
 END_TEST
 
+/* The caller has copied the last of its sources, but another thread has not. */
+START_TEST(a_slow_thread)
+{
+    use_kernels(1);
+    set_staging(4, SIZE_MAX);
+    make_many(300, 4096, true);
+    caller = pthread_self();
+    atomic_store(&is_slow, true);
+    OK(push_many());
+    atomic_store(&is_slow, false);
+    write_sources(7777);
+    check_devices(1);
+    end_many();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("gather");
@@ -195,5 +236,6 @@ Suite *suite(void)
     add_gpu_tests(gathered, large_sources, buffers_are_small);
     add_gpu_loop_test(gathered, no_more_buffers, 0, 6);
     add_gpu_loop_test(gathered, by_threads, 0, 3);
+    add_gpu_tests(gathered, a_slow_thread);
     return made;
 }
