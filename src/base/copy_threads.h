@@ -8,7 +8,7 @@
 /* A task: work that any number of threads can do together. Who holds it keeps it alive. */
 struct sm_task {
     void (*work)(struct sm_task *task); /* works until no chunk is left to take */
-    void (*wait)(struct sm_task *task); /* blocks until the work can begin */
+    void (*wait)(struct sm_task *task); /* blocks until the work can begin; NULL: it can at once */
     void (*free)(struct sm_task *task);
     atomic_uint holders;
     /* The queue uses the rest. */

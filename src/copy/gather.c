@@ -89,11 +89,6 @@ static void work_on_filling(struct sm_task *task)
     }
 }
 
-static void wait_for_nothing(struct sm_task *task)
-{
-    (void)task;
-}
-
 static void free_filling(struct sm_task *task)
 {
     free((char *)task - offsetof(struct filling, task));
@@ -116,7 +111,7 @@ static bool fill_together(const struct sm_gather *gather)
     struct filling *const filling = calloc(1, sizeof *filling);
     if (!filling)
         return false;
-    filling->task = (struct sm_task){.work = work_on_filling, .wait = wait_for_nothing, .free = free_filling};
+    filling->task = (struct sm_task){.work = work_on_filling, .free = free_filling};
     atomic_init(&filling->task.holders, 1);
     filling->pieces = gather->pieces;
     filling->count = gather->count;
