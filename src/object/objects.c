@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "base/process.h"
 #include "device/device.h"
-#include "system/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -208,50 +207,10 @@ struct sm_objects_text sm_objects_alive(void)
     return describe_objects(&names, is_alive);
 }
 
-/* ---- The largest ---- */
-
-/* A walk over very many objects takes so long that a program which is refused memory often would notice. So what such a
- * walk has found serves for a while, of which walks take a hundredth at most. */
-enum { KEPT_FROM = 200000, KEPT_FOR = 100 }; /* nanoseconds of a walk; times that of the walk */
-
-static struct sm_lock lasts_lock = SM_LOCK_INITIALIZER; /* guards the next */
-static struct last {
-    uint64_t until;
-    int device;
-    struct sm_objects_text text;
-} lasts[SM_SIDES];
-
-static bool find_last(enum sm_side side, int device, uint64_t now, struct sm_objects_text *text)
-{
-    const struct last *const last = &lasts[side];
-    sm_lock(&lasts_lock);
-    const bool found = last->device == device && now < last->until;
-    if (found)
-        *text = last->text;
-    sm_unlock(&lasts_lock);
-    return found;
-}
-
-static void keep_last(enum sm_side side, const struct last *last)
-{
-    sm_lock(&lasts_lock);
-    lasts[side] = *last;
-    sm_unlock(&lasts_lock);
-}
-
 struct sm_objects_text sm_objects_largest(int device)
 {
     const struct names names = {.side = device < 0 ? SM_CPU : SM_GPU, .device = device};
-    const uint64_t since = sm_now();
-    struct last last = {.device = device};
-    if (find_last(names.side, device, since, &last.text))
-        return last.text;
-    last.text = describe_objects(&names, is_large);
-    const uint64_t now = sm_now();
-    last.until = now + (now - since) * KEPT_FOR;
-    if (now - since >= KEPT_FROM)
-        keep_last(names.side, &last);
-    return last.text;
+    return describe_objects(&names, is_large);
 }
 
 /* ---- The object at an address ---- */

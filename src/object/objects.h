@@ -34,8 +34,7 @@ struct sm_objects_text {
 };
 /* Returns the names of some living objects. */
 struct sm_objects_text sm_objects_alive(void);
-/* Returns the names of the largest objects with a host copy (device -1) or a copy on the device; "none". Of very many
- * objects it may be what was so a little earlier, so that many calls in a row cost little. */
+/* Returns the names of the largest objects with a host copy (device -1) or a copy on the device; "none". */
 struct sm_objects_text sm_objects_largest(int device);
 /* Returns the names of the largest of these objects. The caller has references. */
 struct sm_objects_text sm_objects_largest_of(struct synced_mem *const *mems, size_t count);
