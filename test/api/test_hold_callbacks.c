@@ -1,6 +1,6 @@
 /*
  * Tests release callbacks that become due while a hold makes room. They may hold objects themselves, and release them.
- * So none of them runs while the thread has victims that others wait for.
+ * None of them runs while the thread has victims that others wait for.
  */
 #include "hold_kit.h"
 

@@ -185,7 +185,7 @@ END_TEST
 
 static const int64_t shape = BYTES;
 
-/* What was written in a turn that was to be abandoned is never published. */
+/* Contents written in a turn that was to be abandoned are never published. */
 START_TEST(the_last_release_abandons_at_last)
 {
     struct DLManagedTensorVersioned *tensor = NULL;

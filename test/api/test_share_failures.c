@@ -232,7 +232,7 @@ static void check_consumed(void)
     check_on_host();
 }
 
-/* What fails consumes nothing, and makes no version. */
+/* A call that fails consumes nothing, and makes no version. */
 START_TEST(a_turn_by_version_fails)
 {
     if (_i == 0)

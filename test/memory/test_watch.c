@@ -38,7 +38,7 @@ synced_mem_status __wrap_sm_slot_end(struct sm_control_page *page, unsigned inde
     return status;
 }
 
-/* So many turns to write come and end after the contents were read next. */
+/* The number of turns to write that come and end after the contents were read next. */
 static int writes_meanwhile;
 static void write_once(struct sm_participant *participant);
 synced_mem_status __real_sm_contents_read(const struct sm_control_page *page, struct sm_contents *contents);

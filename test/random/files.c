@@ -11,7 +11,7 @@ enum { FILE_BYTES = MAX_SIZE + 40000 };
 static struct {
     FILE *in, *out, *of_stores;
     synced_mem_file *read, *written, *stored;
-    /* Where the bytes of each root go in the file of stores, as long as it is that object. */
+    /* The place of each root's bytes in the file of stores, as long as it is that object. */
     const synced_mem *owners[OBJECTS];
     size_t places[OBJECTS], next_place;
     unsigned char bytes[FILE_BYTES]; /* of the file that is read */
