@@ -102,14 +102,27 @@ static synced_mem_status evict_object(struct departure *departure)
     return sm_leave(&transaction, status);
 }
 
+/* Evicts host copies, or else waits, once, for those that have gone: what a device still reads is not free. */
+static bool make_host_room(const struct synced_mem *mem, bool *has_waited)
+{
+    if (sm_evict_bytes(SM_BUDGET_HOST, sm_evictable_bytes(mem, SM_CPU)))
+        return true;
+    const bool waits = !*has_waited;
+    if (waits)
+        sm_retired_wait_for_own();
+    *has_waited = true;
+    return waits;
+}
+
 /* The pull may need host memory, which has a budget of its own. */
 static synced_mem_status evict_with_room(struct departure *departure)
 {
     synced_mem_status status;
+    bool has_waited = false;
     do
         status = evict_object(departure);
     while (status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY && sm_host_budget_on() &&
-           sm_evict_bytes(SM_BUDGET_HOST, sm_evictable_bytes(departure->mem, SM_CPU)));
+           make_host_room(departure->mem, &has_waited));
     return status;
 }
 

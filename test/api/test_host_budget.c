@@ -111,6 +111,35 @@ START_TEST(evictions_of_the_device_evict_host_copies)
 }
 END_TEST
 
+/* A host copy that has gone while the device still reads it is no room yet. The eviction that needs it waits. */
+START_TEST(evictions_of_the_device_wait_for_host_copies)
+{
+    synced_mem_file *const scratch = make_scratch();
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const large = make_evictable("large", 2 * HOLD_BYTES);
+    make_many(mems, MANY, 0);
+    set_host_budget(2 * HOLD_BYTES, scratch);
+    set_budget(2 * HOLD_BYTES);
+    OK(hold_one(mems[0], SYNCED_MEM_MUTABLE, NULL));
+    gpu_fill(given(synced_mem_mutable_gpu_data(mems[0])), HOLD_BYTES, 20, NULL);
+    OK(unhold_one(mems[0]));
+    OK(hold_host(mems[1], SYNCED_MEM_READ));
+    OK(hold_host(mems[2], SYNCED_MEM_READ));
+    gpu_delay(stream);
+    OK(synced_mem_hold(mems[2], SYNCED_MEM_SIDE_GPU, SYNCED_MEM_READ, stream));
+    OK(unhold_one(mems[2]));
+    OK(unhold_host(mems[2]));
+    OK(hold_one(large, SYNCED_MEM_OVERWRITE, NULL));
+    OK(unhold_one(large));
+    OK(unhold_host(mems[1]));
+    ck_assert(host_has(mems[0], 20));
+    ck_assert(host_has(mems[2], 2));
+    OK(synced_mem_release(large));
+    close_stream(stream);
+    end_many(scratch);
+}
+END_TEST
+
 /* Without a scratch file they stay, and the call that needs the memory says so. */
 START_TEST(without_a_scratch_file_they_stay)
 {
@@ -440,10 +469,11 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "host budget");
     tcase_set_timeout(tests, 120);
     add_gpu_tests(tests, copies_that_the_device_has_go_first, a_device_reads_the_scratch_file,
-                  evictions_of_the_device_evict_host_copies, without_a_scratch_file_they_stay,
-                  cleared_contents_need_no_scratch_file, an_object_of_no_bytes_goes, pointers_need_a_hold,
-                  a_set_larger_than_the_budget_evicts_nothing, pulls_and_copies_do_not_evict_their_own,
-                  the_scratch_file_is_used_again, what_can_be_no_scratch_file, many_objects);
+                  evictions_of_the_device_evict_host_copies, evictions_of_the_device_wait_for_host_copies,
+                  without_a_scratch_file_they_stay, cleared_contents_need_no_scratch_file, an_object_of_no_bytes_goes,
+                  pointers_need_a_hold, a_set_larger_than_the_budget_evicts_nothing,
+                  pulls_and_copies_do_not_evict_their_own, the_scratch_file_is_used_again, what_can_be_no_scratch_file,
+                  many_objects);
     add_gpu_tests(tests, an_object_that_is_not_evictable_makes_others_go, another_scratch_file,
                   an_object_without_bytes);
     add_gpu_loop_test(tests, others_go_to_the_scratch_file, 0, MANY);
