@@ -496,6 +496,12 @@ synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **f
 
 /* ---- The end ---- */
 
+/* Returns whether a stream's use of the copy has yet to end. */
+static bool has_open_use(const struct sm_copy *copy)
+{
+    return copy && (copy->writer || sm_inflight_last_reader(copy));
+}
+
 /*
  * Ends the uses of the streams, unless others have held the object since: their uses may be newer than the ends that
  * the unhold shares, and end with their own unhold. The pointers are withdrawn first, so that the first access of a
@@ -506,7 +512,7 @@ static void end_uses(struct synced_mem *mem, uint64_t unhold)
 {
     const struct sm_record *const record = sm_own_record(mem);
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-    if (!copy || sm_inflight_is_none(copy))
+    if (!has_open_use(copy))
         return;
     sm_publish_nothing(mem);
     if (sm_unhold_was_last(unhold, sm_member_of(mem, SM_GPU)) && sm_inflight_settle(copy, true, NULL) == SYNCED_MEM_OK)
@@ -530,13 +536,6 @@ static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is not held%s", side == SM_CPU ? " on the host" : "");
 }
 
-/* Returns whether a publication would withdraw pointers to the side, or could forget work that is over. */
-static bool has_something_to_withdraw(const struct synced_mem *mem, enum sm_side side)
-{
-    const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), side);
-    return sm_is_published(mem, side) || (copy && !sm_inflight_is_none(copy));
-}
-
 /* Publishes no pointers to the side any more. An eviction that comes first has done both. */
 static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_side side, uint64_t unhold)
 {
@@ -548,7 +547,7 @@ static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_
         if (!sm_is_unheld(mems[i], side))
             continue;
         sm_mutex_lock(&mems[i]->lock);
-        const bool publishes = has_something_to_withdraw(mems[i], side);
+        const bool publishes = sm_is_published(mems[i], side) || has_open_use(sm_copy_of(sm_own_record(mems[i]), side));
         if (side == SM_GPU)
             end_uses(mems[i], unhold);
         if (publishes)
