@@ -111,7 +111,7 @@ static void undo_host_budget(struct sm_scratch_change *change, uint64_t before)
     if (!sm_scratch_undo(change))
         return;
     (void)sm_budget_set_on_host(before, had_scratch, change->serial);
-    sm_evictables_refresh();
+    sm_evictables_refresh_all();
 }
 
 /* The pointers to the host are withdrawn before anything is evicted. */
@@ -123,7 +123,7 @@ static synced_mem_status set_host_budget(uint64_t bytes, synced_mem_file *scratc
     SM_TRY(sm_process_check_not_forked("the memory of the library"));
     SM_TRY(sm_scratch_set(file, &change));
     const uint64_t before = sm_budget_set_on_host(bytes, file != NULL, change.serial);
-    sm_evictables_refresh();
+    sm_evictables_refresh_all();
     const uint64_t excess = sm_evict_excess(SM_BUDGET_HOST, true, &failure);
     if (failure.status != SYNCED_MEM_OK) {
         undo_host_budget(&change, before);

@@ -342,6 +342,12 @@ void sm_evictable_refresh(struct synced_mem *mem)
     sm_unlock_object(mem);
 }
 
+void sm_evictables_refresh(struct synced_mem *const *mems, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sm_evictable_refresh(mems[i]);
+}
+
 static bool is_evictable(const struct synced_mem *mem, void *user)
 {
     (void)user;
@@ -354,7 +360,7 @@ static void refresh_visited(const struct synced_mem *mem, void *user)
     sm_evictable_refresh((struct synced_mem *)(uintptr_t)mem); /* its unlock publishes */
 }
 
-void sm_evictables_refresh(void)
+void sm_evictables_refresh_all(void)
 {
     struct sm_slab_walk walk = {0};
     while (sm_objects_next(&walk, is_evictable, refresh_visited, NULL))

@@ -48,8 +48,10 @@ uint64_t sm_evict_excess(int device, bool waits, struct sm_outcome *failure);
 /* Notes the memory of an evictable object after a call that may have changed it. Without effect on others. No lock may
  * be held. */
 void sm_evictable_refresh(struct synced_mem *mem);
+/* Does the same for several. */
+void sm_evictables_refresh(struct synced_mem *const *mems, size_t count);
 
 /* Publishes and notes all evictable objects after the budget for host copies was set or removed. */
-void sm_evictables_refresh(void);
+void sm_evictables_refresh_all(void);
 
 #endif

@@ -79,6 +79,12 @@ static inline synced_mem_status sm_check_not_evictable(const struct synced_mem *
                    "the object is evictable: its memory is the library's own, and it has no views");
 }
 
+/* Returns whether the side alone has the contents, and no file is about to, as far as is known without the lock. */
+static inline bool sm_is_dirty(const struct synced_mem *mem, enum sm_side side)
+{
+    return sm_raw_head(&mem->record) == sm_bit(side);
+}
+
 /* Returns the bytes that the object's memory on the side has, or would have at most. */
 static inline uint64_t sm_evictable_bytes(const struct synced_mem *mem, enum sm_side side)
 {

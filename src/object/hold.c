@@ -1,24 +1,18 @@
 /* Holds. */
 #include "object/hold.h"
 
-#include "base/hands.h"
 #include "base/process.h"
-#include "base/refusal.h"
 #include "base/stats.h"
-#include "copy/retired.h"
-#include "copy/scratch.h"
 #include "object/evict.h"
 #include "object/fetch.h"
 #include "object/load_several.h"
-#include "object/objects.h"
 #include "object/publish.h"
 #include "object/push_pull.h"
 #include "object/reclaim.h"
+#include "object/reserve.h"
 #include "object/span.h"
 #include "stream/shared_ends.h"
-#include "system/clock.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /* ---- Checks ---- */
@@ -48,211 +42,6 @@ static synced_mem_status check_objects(struct synced_mem *const *mems, size_t co
     }
     *failed = NULL;
     return count > 1 ? check_named_once(mems, count, failed) : SYNCED_MEM_OK;
-}
-
-/* ---- Memory ---- */
-
-static synced_mem_status fail_too_large_for_host(const struct sm_reservation *reservation, const char *largest)
-{
-    const unsigned long long budget = reservation->budget;
-    (void)sm_refusal_note(SYNCED_MEM_OK, -1, 0);
-    if (reservation->set > reservation->budget)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
-                       "the objects have %llu bytes, but the budget for host copies is %llu; the largest are %s",
-                       (unsigned long long)reservation->set, budget, largest);
-    return sm_fail(
-        SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
-        "the objects need %llu bytes more on the host, but of the budget of %llu for host copies too much is "
-        "held, or can't go%s; the largest are %s",
-        (unsigned long long)reservation->needed, budget,
-        sm_scratch_is_set() ? "" : ", as there is no scratch file for what only the host has", largest);
-}
-
-static synced_mem_status fail_too_large(const struct sm_reservation *reservation, struct synced_mem *const *mems,
-                                        size_t count)
-{
-    const struct sm_objects_text largest = sm_objects_largest_of(mems, count);
-    const unsigned long long set = reservation->set;
-    const unsigned long long budget = reservation->budget;
-    if (reservation->device == SM_BUDGET_HOST)
-        return fail_too_large_for_host(reservation, largest.text);
-    (void)sm_refusal_note(SYNCED_MEM_OK, reservation->device, 0);
-    if (reservation->set > reservation->budget)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-                       "the objects have %llu bytes, but the budget of device %d is %llu; the largest are %s", set,
-                       reservation->device, budget, largest.text);
-    return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-                   "the objects need %llu bytes more on device %d, but of its budget of %llu too much is held, or "
-                   "is not evictable; the largest are %s",
-                   (unsigned long long)reservation->needed, reservation->device, budget, largest.text);
-}
-
-/* Returns whether the side alone has the contents, and no file is about to, as far as is known without the lock. */
-static bool is_dirty(const struct synced_mem *mem, enum sm_side side)
-{
-    return sm_raw_head(&mem->record) == sm_bit(side);
-}
-
-/* With the lock of the budgets. Objects without holds are candidates again. */
-static void remove_counts(struct synced_mem *const *mems, size_t count, enum sm_side side)
-{
-    for (size_t i = 0; i < count; i++)
-        if (sm_evictable_of(mems[i]))
-            sm_member_unhold(sm_member_of(mems[i], side), is_dirty(mems[i], side));
-}
-
-static void refresh_all(struct synced_mem *const *mems, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        sm_evictable_refresh(mems[i]);
-}
-
-/* Removes the holds that a call has added. The call may have given an object its memory, though another thread holds it
- * too. */
-static void remove_holds(struct synced_mem *const *mems, size_t count, enum sm_side side)
-{
-    sm_budget_lock();
-    remove_counts(mems, count, side);
-    sm_budget_unlock();
-    refresh_all(mems, count);
-}
-
-static enum sm_side side_of_budget(int device)
-{
-    return device == SM_BUDGET_HOST ? SM_CPU : SM_GPU;
-}
-
-/* Other threads may retire copies without end, so that is waited for so often at most. */
-enum { MOST_ROUNDS = 16 };
-
-/* The events that a call waits for until there is room. */
-struct patience {
-    uint64_t passed; /* sm_hands_passed() before the budget was seen not to have room */
-    unsigned rounds; /* in which other threads had memory that was not free yet */
-};
-
-/* Waits for what may make room, after a reservation did not fit. Returns false if there is nothing more. */
-static bool wait_for_room(const struct sm_reservation *reservation, struct patience *patience)
-{
-    const bool others_left = sm_reservation_wait(reservation);
-    const bool is_patient = patience->rounds < MOST_ROUNDS;
-    if (is_patient && reservation->any_retired)
-        sm_retired_wait_for_own();
-    const bool passed = is_patient && sm_hands_wait(patience->passed); /* others may free what was not found */
-    const bool any_freed = is_patient && (reservation->any_retired || passed);
-    patience->rounds += any_freed;
-    return others_left || any_freed;
-}
-
-/* Returns whether any of the objects has a claim on the device. With the lock of the budgets. */
-static bool is_any_claimed(struct synced_mem *const *mems, size_t count, int device)
-{
-    size_t i = 0;
-    while (i < count && !(sm_evictable_of(mems[i]) && sm_member_of(mems[i], side_of_budget(device))->claimed > 0))
-        i++;
-    return i < count;
-}
-
-/* Chooses more victims. Returns false if there are none, though some are needed. */
-static bool choose_more(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count)
-{
-    sm_budget_lock();
-    const bool more = sm_reservation_fit_more(reservation, is_any_claimed(mems, count, reservation->device));
-    sm_budget_unlock();
-    return more;
-}
-
-static synced_mem_status fail_to_make_room(int device)
-{
-    return sm_fail(device == SM_BUDGET_HOST ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-                   "the copies that would have to go to make room are out as tensors, or held by now");
-}
-
-/* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Then those go that
- * are at work, and those whose locks other threads had. Work that has kept memory from being freed is waited for at
- * last: retired memory counts as the library's until then. */
-static synced_mem_status make_room(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count,
-                                   struct sm_stream *stream)
-{
-    struct sm_evictions evictions = {.stream = stream, .passes_over = true};
-    struct patience patience = {.rounds = 0};
-    bool is_over = false;
-    while (reservation->is_short && !is_over) {
-        if (reservation->frees_spares)
-            (void)sm_copy_free_cached(reservation->device);
-        sm_evict(&evictions, reservation->victims);
-        patience.passed = sm_hands_passed();
-        is_over = !choose_more(reservation, mems, count) && !sm_evict_late(&evictions) && !sm_evict_busy(&evictions) &&
-                  !wait_for_room(reservation, &patience);
-    }
-    sm_evict_end(&evictions);
-    if (!is_over)
-        return SYNCED_MEM_OK;
-    return evictions.first.status != SYNCED_MEM_OK ? sm_outcome_end(&evictions.first)
-                                                   : fail_to_make_room(reservation->device);
-}
-
-/* Returns the bytes to claim for an object at most. A copy may be on another device than the first: its memory is
- * claimed when it is obtained. */
-static uint64_t count_bytes(const struct synced_mem *mem, int device)
-{
-    const enum sm_side side = side_of_budget(device);
-    const bool is_elsewhere = side == SM_GPU && sm_device(mem) >= 0 && sm_device(mem) != device;
-    return is_elsewhere ? 0 : sm_evictable_bytes(mem, side);
-}
-
-static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count, int device)
-{
-    const enum sm_side side = side_of_budget(device);
-    sm_budget_lock();
-    sm_reservation_begin(reservation, device);
-    for (size_t i = 0; i < count; i++)
-        if (sm_evictable_of(mems[i]))
-            sm_reservation_add(reservation, sm_member_of(mems[i], side), count_bytes(mems[i], device));
-    const bool fits = sm_reservation_fit(reservation);
-    for (size_t i = 0; i < count && fits; i++)
-        if (sm_evictable_of(mems[i]))
-            sm_reservation_claim(reservation, sm_member_of(mems[i], side), count_bytes(mems[i], device));
-    if (!fits)
-        remove_counts(mems, count, side);
-    sm_budget_unlock();
-    if (!fits)
-        refresh_all(mems, count);
-    return fits;
-}
-
-/* Claims what the objects need. What other threads evict just now, and retired memory, counts until it is gone, so both
- * are waited for before the call fails. */
-static synced_mem_status reserve_or_wait(struct sm_reservation *reservation, struct synced_mem *const *mems,
-                                         size_t count, int device)
-{
-    struct patience patience = {.passed = sm_hands_passed()};
-    while (!reserve_all(reservation, mems, count, device)) {
-        if (reservation->set > reservation->budget || !wait_for_room(reservation, &patience))
-            return fail_too_large(reservation, mems, count);
-        patience.passed = sm_hands_passed();
-    }
-    return SYNCED_MEM_OK;
-}
-
-/* Holds the objects and claims their memory. On failure nothing is held. */
-static synced_mem_status reserve(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count,
-                                 int device, struct sm_stream *stream)
-{
-    synced_mem_status status = reserve_or_wait(reservation, mems, count, device);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    if (reservation->is_short) {
-        const uint64_t since = sm_now();
-        status = make_room(reservation, mems, count, stream);
-        sm_count_up(SM_COUNT_hold_nanoseconds, sm_now() - since);
-    }
-    if (status != SYNCED_MEM_OK) {
-        const struct sm_detail first = sm_detail_get();
-        remove_holds(mems, count, side_of_budget(device));
-        sm_detail_set(&first);
-    }
-    return status;
 }
 
 /* ---- Contents ---- */
@@ -315,7 +104,7 @@ enum { MOST_OF_SMALL = 65536 };
 
 static bool is_small_push(const struct sm_hold_call *call, const struct synced_mem *mem)
 {
-    return call->mode != SM_OVERWRITE && sm_size(mem) <= MOST_OF_SMALL && is_dirty(mem, SM_CPU) &&
+    return call->mode != SM_OVERWRITE && sm_size(mem) <= MOST_OF_SMALL && sm_is_dirty(mem, SM_CPU) &&
            !is_there(mem, SM_GPU);
 }
 
@@ -369,7 +158,7 @@ static synced_mem_status load_from_files(const struct sm_hold_call *call, struct
     if (status == SYNCED_MEM_OK && load.count > 1)
         status = sm_load_several(&load, failed);
     sm_stream_drop(load.stream);
-    refresh_all(list, load.count);
+    sm_evictables_refresh(list, load.count);
     free(list);
     return status;
 }
@@ -451,14 +240,14 @@ static synced_mem_status hold_on(const struct sm_hold_call *call, int device, st
                                  struct synced_mem **failed)
 {
     struct sm_reservation reservation;
-    SM_TRY(reserve(&reservation, call->mems, call->count, device, stream));
+    SM_TRY(sm_reserve(&reservation, call->mems, call->count, device, stream));
     const synced_mem_status status = fetch_with_reclaim(call, device, failed);
     if (status == SYNCED_MEM_OK) {
         count_hold(call, &reservation);
         return SYNCED_MEM_OK;
     }
     const struct sm_detail first = sm_detail_get();
-    remove_holds(call->mems, call->count, call->side);
+    sm_remove_holds(call->mems, call->count, call->side);
     sm_detail_set(&first);
     return status;
 }
@@ -528,7 +317,7 @@ static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t
     while (i < count && sm_is_held(sm_evictable_of(mems[i]), side))
         i++;
     for (size_t each = 0; i == count && each < count; each++)
-        sm_unhold_remove(*unhold, sm_member_of(mems[each], side), is_dirty(mems[each], side));
+        sm_unhold_remove(*unhold, sm_member_of(mems[each], side), sm_is_dirty(mems[each], side));
     sm_budget_unlock();
     if (i == count)
         return SYNCED_MEM_OK;
@@ -599,10 +388,10 @@ synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, 
         device = SM_BUDGET_HOST;
     else
         SM_TRY(sm_device_resolve(device, &device));
-    return reserve(&reservation, mems, count, device, NULL);
+    return sm_reserve(&reservation, mems, count, device, NULL);
 }
 
 void sm_unhold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
-    remove_holds(mems, count, side);
+    sm_remove_holds(mems, count, side);
 }
