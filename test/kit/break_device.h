@@ -7,7 +7,7 @@
 
 #include "cudart_emu.h"
 
-#include <check.h>
+#include "check_kit.h"
 
 /* Breaks the first device. From now on each call on it fails with the error of a kernel. */
 static inline void break_device(void)

@@ -2,7 +2,7 @@
 #ifndef CHILDREN_H
 #define CHILDREN_H
 
-#include <check.h>
+#include "check_kit.h"
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -16,6 +16,16 @@ static bool is_first;    /* of the run's schedules */
 static unsigned divided; /* the number of cases that the schedules divide, of those that were added */
 static int device_count;
 
+/* ---- Check ---- */
+
+bool is_child_of_test;
+
+void note_progress(const char *file, int line)
+{
+    if (!is_child_of_test)
+        (_mark_point)(file, line);
+}
+
 /* ---- Around each test ---- */
 
 /* The counters that only grow, as they were when the test began: without CK_FORK a process runs all tests. */

@@ -10,7 +10,7 @@
 #include "synced_mem.h"
 #include "use_memory.h"
 
-#include <check.h>
+#include "check_kit.h"
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -51,6 +51,9 @@ bool old_pointers_fault(void);
 
 /* Returns how many devices the test has. Only in a test. */
 int devices(void);
+
+/* Whether the process was forked by a test. Then Check's assertions tell the runner nothing; see check_kit.h. */
+extern bool is_child_of_test;
 
 /* ---- Checks ---- */
 

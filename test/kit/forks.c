@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,11 +80,22 @@ static bool found_devices(void)
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* A test is a child of the runner, or the runner itself if it does not fork. */
+static bool is_test;
+
+static void notice_fork(void)
+{
+    is_child_of_test = is_test;
+    is_test = true;
+}
+
 static bool run_schedule(int number)
 {
     SRunner *const runner = srunner_create(fixture_suite(number));
     if (tests_share_process())
         srunner_set_fork_status(runner, CK_NOFORK);
+    is_test = srunner_fork_status(runner) == CK_NOFORK;
+    (void)pthread_atfork(NULL, NULL, notice_fork);
     srunner_run_all(runner, number == 0 ? CK_ENV : CK_SILENT);
     const int failed = srunner_ntests_failed(runner);
     if (failed > 0 && number > 0)

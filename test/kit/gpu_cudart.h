@@ -2,7 +2,7 @@
 #ifndef GPU_CUDART_H
 #define GPU_CUDART_H
 
-#include <check.h>
+#include "check_kit.h"
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 /* No GPU: the functions that need one are defined and never called. */
 #include "gpu.h"
 
-#include <check.h>
+#include "check_kit.h"
 
 bool gpu_expected(void)
 {

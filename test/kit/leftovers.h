@@ -5,7 +5,7 @@
 #include "memory/shared/closer.h"
 #include "memory/shared/errand.h"
 
-#include <check.h>
+#include "check_kit.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

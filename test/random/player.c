@@ -25,9 +25,9 @@ void fail(const char *format, ...)
     _exit(EXIT_FAILURE);
 }
 
-/* gpu_*.c use Check's assertions. Check has no runner here, so these take the place of its functions. */
+/* gpu_*.c use Check's assertions. Check has no runner here, so these take the place of its functions and of the kit's. */
+void note_progress(const char *file, int line);
 void _ck_assert_failed(const char *file, int line, const char *expression, const char *message, ...);
-void _mark_point(const char *file, int line);
 
 void _ck_assert_failed(const char *file, int line, const char *expression, const char *message, ...)
 {
@@ -40,7 +40,7 @@ void _ck_assert_failed(const char *file, int line, const char *expression, const
     fail("%s:%d: %s: %s", file, line, expression, detail);
 }
 
-void _mark_point(const char *file, int line)
+void note_progress(const char *file, int line)
 {
     (void)file, (void)line;
 }
