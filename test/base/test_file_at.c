@@ -86,6 +86,21 @@ static bool refuses_open;
 WRAP_OPEN(open)
 WRAP_OPEN(open64)
 
+#ifdef __GLIBC__ /* the same in a build with _FORTIFY_SOURCE */
+#define WRAP_CHECKED_OPEN(name)                                                                                        \
+    int __real_##name(const char *path, int flags);                                                                    \
+    int __wrap_##name(const char *path, int flags);                                                                    \
+    int __wrap_##name(const char *path, int flags)                                                                     \
+    {                                                                                                                  \
+        if (!refuses_open || strncmp(path, "/proc/self/fd/", 14) != 0)                                                 \
+            return __real_##name(path, flags);                                                                         \
+        errno = EACCES;                                                                                                \
+        return -1;                                                                                                     \
+    }
+WRAP_CHECKED_OPEN(__open_2)
+WRAP_CHECKED_OPEN(__open64_2)
+#endif
+
 /* The answer to a question for the alignment; 0: the system does not know it. */
 static unsigned alignments[2];
 
