@@ -363,12 +363,12 @@ Suite *suite(void)
     Suite *const made = suite_create("files_many");
     TCase *const tests = add_case(made, "many");
     const int tries = (int)(sizeof counts / sizeof counts[0]) * CALLS * 2;
-    add_gpu_loop_test(tests, reads_do_not_grow_with_objects, 0, tries);
+    add_divided_test(tests, reads_do_not_grow_with_objects, 0, tries);
     add_gpu_loop_test(tests, a_kernel_scatters, 0, 4);
     add_tests(tests, another_hold_reads_meanwhile);
     TCase *const writes = add_case(made, "writes");
     tcase_add_loop_test(writes, writes_wait_for_one_another, 0, 2);
-    tcase_add_loop_test(writes, writes_do_not_grow_with_objects, 0, 6);
+    add_divided_test(writes, writes_do_not_grow_with_objects, 0, 6);
     TCase *const failures = add_case(made, "failures");
     tcase_add_loop_test(failures, each_read_fails, 0, CALLS);
     tcase_add_loop_test(failures, each_call_of_the_runtime_fails, 0, 2);

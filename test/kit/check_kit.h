@@ -8,7 +8,8 @@
 
 #include <check.h>
 
-/* Called by Check's assertions. */
+/* Called by Check's assertions. A line that a thread passes several times in a row is told once, as each time takes a
+ * call of the system. */
 void note_progress(const char *file, int line);
 #define _mark_point(file, line) note_progress(file, line)
 

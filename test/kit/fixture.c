@@ -22,8 +22,13 @@ bool is_child_of_test;
 
 void note_progress(const char *file, int line)
 {
-    if (!is_child_of_test)
-        (_mark_point)(file, line);
+    static _Thread_local const char *last_file;
+    static _Thread_local int last_line;
+    if (is_child_of_test || (line == last_line && file == last_file))
+        return;
+    last_file = file;
+    last_line = line;
+    (_mark_point)(file, line);
 }
 
 /* ---- Around each test ---- */
