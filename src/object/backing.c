@@ -195,7 +195,10 @@ bool sm_is_backed_by(const struct sm_record *record, const struct sm_backing *ba
     if (!sm_has_backing(record) || sm_size_of(record) == 0)
         return false;
     const struct sm_backing *const present = *get_place(record);
-    return present == backing || (present->promised && (present->promised == backing || present->before == backing));
+    const struct sm_backing *const promised = present->promised;
+    if (!promised)
+        return present == backing;
+    return promised == backing || (present->before == backing && find_state(promised->stored) != SM_STORED);
 }
 
 bool sm_is_placed_at(const struct sm_record *record, const struct synced_mem_file *file, uint64_t offset)

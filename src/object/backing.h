@@ -72,7 +72,7 @@ void sm_backing_drop(struct sm_backing *backing);
 /* Returns the backing of a record that is in a file and has bytes. */
 const struct sm_backing *sm_backing_of(const struct sm_record *record);
 
-/* Returns whether the record's contents are in the backing's bytes, or about to be. */
+/* Returns whether the record's contents are in the backing's bytes, or about to be. Needs the lock of all files too. */
 bool sm_is_backed_by(const struct sm_record *record, const struct sm_backing *backing);
 /* Returns whether the record's contents are in the file from the offset on, or about to be, and nowhere else. */
 bool sm_is_placed_at(const struct sm_record *record, const struct synced_mem_file *file, uint64_t offset);

@@ -2,8 +2,10 @@
 #include "object/overwritten.h"
 
 #include "object/backing.h"
+#include "object/objects.h"
 #include "object/piece.h"
 #include "object/span.h"
+#include "object/transaction.h"
 
 #include <stdlib.h>
 
@@ -65,4 +67,37 @@ synced_mem_status sm_check_overwritten(struct synced_mem_file *file, uint64_t of
                    "an object has contents among the %llu bytes at offset %llu of the file: change, clear or release "
                    "all of them first",
                    (unsigned long long)(check.in_use.end - check.in_use.begin), (unsigned long long)check.in_use.begin);
+}
+
+static bool is_any(const struct synced_mem *mem, void *user)
+{
+    (void)mem;
+    (void)user;
+    return true;
+}
+
+/* *user: whether a record has left its place. */
+static void settle_visited(const struct synced_mem *visited, void *user)
+{
+    struct synced_mem *const mem = (struct synced_mem *)(uintptr_t)visited;
+    bool *const any_settled = user;
+    if (sm_check_and_lock(mem) == SYNCED_MEM_OK) {
+        for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+            const unsigned before = sm_raw_head(each);
+            sm_settle(each);
+            *any_settled = *any_settled || sm_raw_head(each) != before;
+        }
+        sm_unlock_root(sm_root(mem));
+    }
+}
+
+bool sm_settle_all_promises(void)
+{
+    struct sm_slab_walk walk = {0};
+    bool any_settled = false;
+    const struct sm_detail first = sm_detail_get();
+    while (sm_objects_next(&walk, is_any, settle_visited, &any_settled))
+        continue;
+    sm_detail_set(&first);
+    return any_settled;
 }

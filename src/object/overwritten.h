@@ -9,5 +9,8 @@
  * objects, ordered by address, whose locks are held; of these each record counts for itself. ERR_INVALID_STATE. */
 synced_mem_status sm_check_overwritten(struct synced_mem_file *file, uint64_t offset, size_t size,
                                        struct synced_mem *const *roots, size_t count);
+/* Settles the promises of all objects, since an object keeps its earlier place until a call on it notices that a store
+ * in another one has ended. Returns whether one was settled. No lock may be held. */
+bool sm_settle_all_promises(void);
 
 #endif

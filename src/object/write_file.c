@@ -426,7 +426,7 @@ synced_mem_status sm_write_files(const struct sm_write_call *of, struct synced_m
     SM_TRY(sm_gates_begin(of->mems, of->count, SM_SIDES, SM_READ, failed));
     do
         status = write_once(of, failed);
-    while (sm_reclaim_helps(&reclaim, status));
+    while (sm_reclaim_helps(&reclaim, status) || (status == SYNCED_MEM_ERR_INVALID_STATE && sm_settle_all_promises()));
     sm_gates_end(of->mems, of->count, SM_SIDES);
     return status;
 }

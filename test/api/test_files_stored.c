@@ -209,6 +209,39 @@ START_TEST(from_file_to_file)
 }
 END_TEST
 
+/* No call on the object notices the end of the store before the write: by the object itself, or by another one while
+ * the object is whole or in parts. */
+START_TEST(over_the_place_it_has_left)
+{
+    synced_mem_file *const file = it_file();
+    synced_mem *const mem = make_in_file(SIZE, file, 11), *const other = make_at_cpu(SIZE, 5);
+    synced_mem *const writer = _i == 0 ? mem : other;
+    synced_mem *view = NULL;
+    if (_i == 2)
+        OK(synced_mem_view(&view, mem, 100, 1000, NULL));
+    atomic_store(&waits_for_settle, true); /* the store does not end */
+    OK(store(mem, file, PLACE));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_write_file(writer, file, 12, SYNCED_MEM_NO_STREAM));
+    atomic_store(&waits_for_settle, false);
+    OK(synced_mem_file_wait(file));
+    memcpy(in_file + PLACE, in_file + 11, SIZE);
+    OK(synced_mem_async_write_file(writer, file, 12, SYNCED_MEM_NO_STREAM));
+    OK(synced_mem_file_wait(file));
+    if (writer == mem)
+        memcpy(in_file + 12, in_file + PLACE, SIZE);
+    else
+        pattern_write(in_file + 12, SIZE, 5);
+    ck_assert(file_is_right(FILES_SIZE));
+    ck_assert_int_eq(synced_mem_in_file(mem), 1);
+    OK(synced_mem_release_data(mem));
+    ck_assert(host_has(mem, PLACE));
+    if (view)
+        OK(synced_mem_release(view));
+    RELEASE_EACH(mem, other);
+    end_file(file);
+}
+END_TEST
+
 START_TEST(no_bytes)
 {
     synced_mem_file *const file = it_file();
@@ -623,6 +656,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_release_waits, 0, gpu ? 4 : 1);
     tcase_add_loop_test(tests, the_object_may_go, 0, gpu ? 2 : 1);
     tcase_add_loop_test(tests, from_file_to_file, 0, 2);
+    tcase_add_loop_test(tests, over_the_place_it_has_left, 0, 3);
     add_tests(tests, once, no_bytes);
     TCase *const later = add_case(made, "changes");
     tcase_add_loop_test(later, each_change, 0, CHANGES * 6);
