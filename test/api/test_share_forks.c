@@ -24,7 +24,7 @@ static void fork_in_handler(int signal)
     if (child == 0 && getpid() == parent)
         child = fork();
     if (getpid() != parent)
-        (void)alarm(10);
+        (void)alarm(200);
 }
 
 static bool is_child(void)
@@ -238,9 +238,12 @@ static void *share_in_vain(void *unused)
     return NULL;
 }
 
+static atomic_bool shares;
+
 static void *share_for_long(void *unused)
 {
     (void)unused;
+    atomic_store(&shares, true);
     SOUND(synced_mem_share(one, ends[0], LONG_MS) == SYNCED_MEM_ERR_PEER);
     return NULL;
 }
@@ -256,7 +259,8 @@ START_TEST(a_fork_in_a_wait_for_calls)
     while (send(ends[0], bytes, 1, MSG_DONTWAIT) > 0)
         continue;
     ck_assert_int_eq(pthread_create(&threads[0], NULL, share_for_long, NULL), 0);
-    (void)usleep(50000);
+    while (!atomic_load(&shares) || !others_sleep())
+        (void)usleep(1000);
     ck_assert_int_eq(pthread_create(&threads[1], NULL, share_in_vain, NULL), 0);
     const synced_mem_status status = synced_mem_end_turn(one);
     if (is_child()) {

@@ -86,7 +86,7 @@ static void make_and_die(int socket)
     case EXITS:
         _exit(0);
     case EXECUTES: /* another program has no turn */
-        (void)execl("/bin/sleep", "sleep", "5", (char *)NULL);
+        (void)execl("/bin/sleep", "sleep", "1000", (char *)NULL);
         break;
     default:
         raise_flag(0);

@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <sys/un.h>
 
-enum { SIZE = 10000, HOST_BYTES = 12288, SHORT_MS = 30 };
+enum { SIZE = 10000, HOST_BYTES = 12288, SHORT_MS = 30, LONG_MS = 100000 };
 
 static struct sm_shared_memory *make_shared(unsigned policy)
 {
@@ -96,7 +96,7 @@ START_TEST(memory_is_shared)
     pattern_write(mine->host, SIZE, 1);
     sm_turn_end_write(&mine->participant, SYNCED_MEM_AT_CPU);
     ck_assert_int_eq(end_child(kid), 0);
-    ck_assert_int_eq(sm_turn_wait(&mine->participant, false, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_turn_wait(&mine->participant, false, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
     ck_assert_uint_eq(head, SYNCED_MEM_AT_CPU);
     ck_assert(pattern_is(mine->host, SIZE, 2));
     sm_shared_drop(mine);
@@ -115,7 +115,7 @@ START_TEST(only_the_message_is_read)
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_ANY_USER);
     ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
     ck_assert_int_eq(send(pair.ends[0], "and more", 8, 0), 8);
-    ck_assert_int_eq(receive_in(pair.ends[1], 0, &got), SYNCED_MEM_OK);
+    ck_assert_int_eq(receive_in(pair.ends[1], LONG_MS, &got), SYNCED_MEM_OK);
     ck_assert_int_eq(recv(pair.ends[1], rest, sizeof rest, MSG_DONTWAIT), 8);
     ck_assert_int_eq(memcmp(rest, "and more", 8), 0);
     sm_shared_drop(got);
@@ -136,8 +136,8 @@ START_TEST(memory_outlives_its_maker)
     sm_turn_end_write(&mine->participant, SYNCED_MEM_AT_CPU);
     sm_shared_drop(mine);
     sm_fd_close(&pair.ends[0]);
-    ck_assert_int_eq(receive_in(pair.ends[1], 0, &got), SYNCED_MEM_OK);
-    ck_assert_int_eq(sm_turn_wait(&got->participant, false, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+    ck_assert_int_eq(receive_in(pair.ends[1], LONG_MS, &got), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_turn_wait(&got->participant, false, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
     ck_assert(pattern_is(got->host, SIZE, 3));
     sm_shared_drop(got);
     close_pair(pair.ends);
@@ -266,12 +266,12 @@ static int share_without_users(void *unused)
         return 1;
     if (sm_shared_send(any, pair.ends[0], sm_deadline_after(0)) != SYNCED_MEM_OK)
         return 2;
-    if (sm_shared_receive(pair.ends[1], sm_deadline_after(10000), &got) != SYNCED_MEM_OK)
+    if (sm_shared_receive(pair.ends[1], sm_deadline_after(100000), &got) != SYNCED_MEM_OK)
         return 3;
     sm_shared_drop(got);
     if (sm_share_send(pair.ends[0], &one->files, sm_deadline_after(0)) != SYNCED_MEM_OK)
         return 4;
-    if (sm_shared_receive(pair.ends[1], sm_deadline_after(10000), &got) != SYNCED_MEM_ERR_PEER)
+    if (sm_shared_receive(pair.ends[1], sm_deadline_after(100000), &got) != SYNCED_MEM_ERR_PEER)
         return 5;
     sm_shared_drop(one);
     sm_shared_drop(any);
@@ -295,7 +295,7 @@ static int share_as_nobody(void *unused)
     struct sm_shared_memory *const one = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
     if (sm_shared_send(one, pair.ends[0], sm_deadline_after(0)) != SYNCED_MEM_OK)
         return 2;
-    if (sm_shared_receive(pair.ends[1], sm_deadline_after(10000), &got) != SYNCED_MEM_OK)
+    if (sm_shared_receive(pair.ends[1], sm_deadline_after(100000), &got) != SYNCED_MEM_OK)
         return 3;
     sm_shared_drop(got);
     sm_shared_drop(one);
@@ -443,7 +443,7 @@ START_TEST(closes_that_never_return)
     ck_assert_int_eq(receive_in(pair.ends[1], 0, &got), SYNCED_MEM_ERR_PEER); /* what it has refused to receive */
     ck_assert_int_eq(count_open_descriptors(), before);
     ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
-    ck_assert_int_eq(receive_in(pair.ends[1], 0, &got), SYNCED_MEM_OK);
+    ck_assert_int_eq(receive_in(pair.ends[1], LONG_MS, &got), SYNCED_MEM_OK);
     sm_shared_drop(got);
     sm_shared_drop(mine);
     close_pair(pair.ends);
@@ -700,7 +700,7 @@ START_TEST(no_descriptor_is_left)
         ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
         little = (struct rlimit){.rlim_cur = (rlim_t)(first + room), .rlim_max = before.rlim_max};
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &little), 0);
-        const synced_mem_status status = sm_shared_receive(pair.ends[1], sm_deadline_after(10000), &got);
+        const synced_mem_status status = sm_shared_receive(pair.ends[1], sm_deadline_after(100000), &got);
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         ck_assert_int_eq(status, SYNCED_MEM_ERR_FILE);
         (void)count_open_descriptors(); /* once they are closed */
