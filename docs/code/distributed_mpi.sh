@@ -6,7 +6,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Open MPI does not free all of its memory.
 export ASAN_OPTIONS="detect_leaks=0 ${ASAN_OPTIONS-}"
 for ranks in 1 2; do
-    printed=$(timeout 60 mpirun --oversubscribe --bind-to none -n $ranks "$1" </dev/null)
+    printed=$(timeout 600 mpirun --oversubscribe --bind-to none -n $ranks "$1" </dev/null)
     echo "$printed"
     [ "$printed" = "$ranks ranks" ]
 done

@@ -15,7 +15,7 @@ settings="--steps 16 --layers 2 --hidden 48 --bucket 4"
 measure() { # PROGRAM DEVICE RANKS FILE
     began=$(date +%s)
     # shellcheck disable=SC2086
-    timeout 120 mpirun --oversubscribe --bind-to none -n "$3" "$1" $settings --device "$2" --batch $((12 * $3)) \
+    timeout 600 mpirun --oversubscribe --bind-to none -n "$3" "$1" $settings --device "$2" --batch $((12 * $3)) \
         --profile "$4" "$dir/text" >"$dir/out" 2>"$dir/err" </dev/null ||
         fail "--profile by $3 ranks: $(cat "$dir/out" "$dir/err")"
     grep -q "^ranks       $3 of 12 windows each; 16 steps a round$" "$dir/out" || fail "$3 ranks: $(cat "$dir/out")"
@@ -46,7 +46,7 @@ for record in two, emulated:
     assert [size["bytes"] for size in record["reductions"]] == [8 << i for i in range(24)]
     assert all(size["ms"]["least"] > 0 for size in record["reductions"])
     # A size of 64 MiB takes longer than one of 64 KiB.
-    assert record["reductions"][-1]["ms"]["least"] > record["reductions"][13]["ms"]["median"]
+    assert record["reductions"][-1]["ms"]["least"] > record["reductions"][13]["ms"]["least"]
     assert record["flat"]["bytes"] >= 4 * record["model"]["parameters"] and record["flat"]["ratio"]["least"] > 0
     for kind in "overlapped", "after":
         assert 0 < record[kind]["waited_ms"]["median"] < record[kind]["ms"]["most"], record[kind]

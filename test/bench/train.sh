@@ -137,9 +137,11 @@ for device in $devices; do
     "$train" --steps 300 --hidden 64 --sample 0 --device "$device" "$dir/text" >/dev/null 2>"$dir/err" </dev/null
     check_progress "a pipe, $device" "$dir/err" 10 11 # one line comes a second after the start
     # A long run that is stopped: the first second has a line, with no loss read and nothing of the share done.
-    timeout 5 "$train" --steps 1000000000 --hidden 64 --sample 0 --device "$device" "$dir/text" 2>&1 >/dev/null </dev/null |
-        head -n 1 >"$dir/early"
-    grep -q '^step [0-9]* of 1000000000, 0 % done, .* left, [0-9]* characters/s$' "$dir/early" ||
+    "$train" --steps 1000000000 --hidden 64 --sample 0 --device "$device" "$dir/text" 2>"$dir/early" >/dev/null </dev/null &
+    until grep -q . "$dir/early" || ! kill -0 $! 2>/dev/null; do sleep 0.1; done
+    kill $!
+    wait $! 2>/dev/null
+    head -n 1 "$dir/early" | grep -q '^step [0-9]* of 1000000000, 0 % done, .* left, [0-9]* characters/s$' ||
         fail "the first second on $device: $(cat "$dir/early")"
     command -v script >/dev/null 2>&1 || continue
     script -qec "'$train' --steps 300 --hidden 64 --sample 0 --device $device '$dir/text' >'$dir/out'" /dev/null \
