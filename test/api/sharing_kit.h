@@ -6,7 +6,7 @@
 #include "leftovers.h"
 #include "peer.h"
 
-enum { BYTES = 10000, LONG_MS = 20000 };
+enum { BYTES = 10000, LONG_MS = 100000 };
 
 #define CPU SYNCED_MEM_SIDE_CPU
 #define GPU SYNCED_MEM_SIDE_GPU

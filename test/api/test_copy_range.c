@@ -461,7 +461,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("copy_range");
     TCase *const cells = add_case(made, "cells");
-    tcase_set_timeout(cells, 120);
     tcase_add_loop_test(cells, cell, 0, STREAMS * HEADS * HEADS);
     TCase *const order = add_case(made, "order");
     add_gpu_loop_test(order, behind_a_kernel, 0, NONE);

@@ -128,7 +128,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("copy_range_failures");
     TCase *const failures = add_case(made, "failures");
-    tcase_set_timeout(failures, 120);
     add_divided_test(failures, each_call_fails, 0, 18 * STREAM_CHOICES);
     add_divided_test(failures, no_memory_for_records, 0, 18 * STREAM_CHOICES);
     return made;

@@ -218,7 +218,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("hold_failures");
     TCase *const failures = add_case(made, "failures");
-    tcase_set_timeout(failures, 120);
     add_divided_test(failures, each_call_fails, 0, 2 * ACTS);
     add_divided_test(failures, each_call_is_refused_memory, 0, 2 * ACTS);
     add_divided_test(failures, each_allocation_fails, 0, 2 * ACTS);

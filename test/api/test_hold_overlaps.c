@@ -144,7 +144,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("hold_overlaps");
     TCase *const threads = add_case(made, "threads");
-    tcase_set_timeout(threads, 120);
     add_gpu_loop_test(threads, sets_that_fit_on_the_device, 0, 4);
     add_gpu_loop_test(threads, sets_that_fit_on_the_host, 0, 4);
     return made;

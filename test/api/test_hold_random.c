@@ -275,7 +275,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("hold_random");
     TCase *const tests = add_case(made, "random");
-    tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, like_the_reference, 0, 40);
     return made;
 }

@@ -172,7 +172,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("hold_threads");
     TCase *const threads = add_case(made, "threads");
-    tcase_set_timeout(threads, 120);
     add_gpu_loop_test(threads, overlapping_sets, 0, 4);
     add_gpu_tests(threads, beside_other_calls);
     return made;

@@ -479,7 +479,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("host_budget_failures");
     TCase *const failures = add_case(made, "failures");
-    tcase_set_timeout(failures, 120);
     add_divided_test(failures, each_write_fails, 0, ACTS);
     add_divided_test(failures, each_read_fails, 0, ACTS);
     add_divided_test(failures, each_call_fails, 0, ACTS);

@@ -531,7 +531,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("host_budget_meanwhile");
     TCase *const tests = add_case(made, "meanwhile");
-    tcase_set_timeout(tests, 120);
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
     add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
                   a_scratch_file_that_goes_before_a_spill, a_fork_during_a_spill,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { PATIENCE = 50000, STEP_US = 100, A_WHILE = 50 };
+enum { PATIENCE = 1000000, STEP_US = 100, A_WHILE = 50 };
 
 static atomic_int handed_back;
 

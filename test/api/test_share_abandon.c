@@ -259,7 +259,7 @@ START_TEST(a_forked_child_abandons_nothing)
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
     const pid_t child = fork();
     if (child == 0) {
-        (void)alarm(10);
+        (void)alarm(200);
         FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_abandon_turn(one));
         _exit(0);
     }
@@ -278,8 +278,8 @@ Suite *suite(void)
     Suite *const suite = suite_create("share_abandon");
     TCase *const cases = add_case(suite, "share_abandon");
     add_tests(cases, a_reader_consumes_nothing, an_ordinary_reader, a_writer_loses_the_contents,
-              the_maker_abandons_its_turn, the_last_release_abandons_at_last, a_tensor_keeps_the_turn, no_turn_to_abandon,
-              a_forked_child_abandons_nothing);
+              the_maker_abandons_its_turn, the_last_release_abandons_at_last, a_tensor_keeps_the_turn,
+              no_turn_to_abandon, a_forked_child_abandons_nothing);
     add_gpu_tests(cases, what_a_reader_has_filled_stays, work_is_waited_for);
     return suite;
 }

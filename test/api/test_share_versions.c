@@ -327,7 +327,7 @@ START_TEST(a_forked_child_has_none)
     OK(synced_mem_end_turn(one));
     const pid_t child = fork();
     if (child == 0) {
-        (void)alarm(10);
+        (void)alarm(200);
         all_calls_fail(one, SYNCED_MEM_ERR_FORKED);
         _exit(0);
     }

@@ -186,7 +186,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("conflicts of views");
     TCase *const others_go_on = add_case(made, "other bytes");
-    tcase_set_timeout(others_go_on, PATIENCE_S);
     add_gpu_loop_test(others_go_on, other_bytes_do_not_wait, 0, 2 * OTHERS);
     add_gpu_loop_test(others_go_on, other_bytes_do_not_wait_for_other_work, 0, 12);
     add_gpu_loop_test(others_go_on, writers_side_by_side, 0, 1);

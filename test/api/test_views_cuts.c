@@ -124,12 +124,10 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("cuts of views");
     TCase *const halves = add_case(made, "halves");
-    tcase_set_timeout(halves, PATIENCE_S);
     add_gpu_loop_test(halves, a_writer_goes_on, 0, 2);
     add_gpu_loop_test(halves, end_of_a_use, 0, 8);
     add_gpu_loop_test(halves, come_and_go_behind_pulls, 0, 2);
     TCase *const memory = add_case(made, "memory");
-    tcase_set_timeout(memory, PATIENCE_S);
     add_gpu_loop_test(memory, replaced_while_another_waits, 0, 3);
     return made;
 }

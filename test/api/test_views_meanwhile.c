@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { SPLIT = 8000, CHANGED = 4000, A_WHILE_US = 2000, PATIENCE_S = 60 };
+enum { SPLIT = 8000, CHANGED = 4000, A_WHILE_US = 2000 };
 
 static synced_mem *root, *left, *right;
 static synced_mem_stream reader, stream;
@@ -235,6 +235,5 @@ Suite *suite(void)
     tcase_add_loop_test(tests, heads_without_views_are_restored, 0, CALLS);
     tcase_add_loop_test(tests, a_writer_goes_on_after_a_cut, 0, 2);
     tcase_add_loop_test(tests, a_writer_goes_on_after_a_join, 0, 2);
-    tcase_set_timeout(tests, PATIENCE_S);
     return made;
 }

@@ -21,7 +21,7 @@ static bool count_rest(bool waits)
 static void work(struct sm_file_task *task)
 {
     atomic_fetch_add(&worked, 1);
-    for (int i = 0; !task->is_small && i < 5000 && atomic_load(&worked) < THREADS; i++)
+    for (int i = 0; !task->is_small && i < 100000 && atomic_load(&worked) < THREADS; i++)
         (void)usleep(1000);
 }
 
@@ -45,7 +45,7 @@ START_TEST(rests_beside_others)
 {
     ck_assert(sm_file_threads_start(SM_FILE_READERS, THREADS, count_rest));
     add_task(false);
-    for (int i = 0; i < 5000 && atomic_load(&worked) < THREADS; i++)
+    for (int i = 0; i < 100000 && atomic_load(&worked) < THREADS; i++)
         (void)usleep(1000);
     atomic_store(&rests, 0);
     int added = 0;

@@ -90,7 +90,7 @@ START_TEST(forks_while_streams_come_and_go)
     enum { THREADS = 2 };
     struct user users[THREADS];
     const int forks = gpu_expected() ? 5 * forks_of_a_schedule() : 0;
-    (void)alarm(3 * PATIENCE_S); /* ends a fork that hangs */
+    (void)alarm(PATIENCE_S); /* ends a fork that hangs */
     for (int i = 0; forks > 0 && i < THREADS; i++) {
         users[i].mem = make_at_gpu(SIZE, 1);
         users[i].stream = open_stream(NON_BLOCKING);
@@ -215,7 +215,7 @@ START_TEST(forks_while_objects_are_used)
 {
     pthread_t users[USERS];
     const int forks = forks_of_a_schedule();
-    (void)alarm(6 * PATIENCE_S); /* ends a fork that hangs */
+    (void)alarm(PATIENCE_S); /* ends a fork that hangs */
     nowhere = fopen("/dev/null", "w");
     shared[0] = make_at_cpu(SIZE, 1);
     shared[1] = make(SIZE);
@@ -362,7 +362,7 @@ static void descend(const void *argument)
     synced_mem *const mem = *(synced_mem *const *)argument;
     for (int i = 1; i < DESCENDANTS; i++) {
         int status = 0;
-        (void)alarm(6 * PATIENCE_S);
+        (void)alarm(PATIENCE_S);
         const pid_t child = fork();
         if (child != 0) {
             const bool waited = child > 0 && waitpid(child, &status, 0) == child;

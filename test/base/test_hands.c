@@ -13,7 +13,7 @@
 
 /* The pool of page-locked memory has 2 MiB at first. One large piece leaves no room for another. */
 enum { SIZE = 5000, PIECE = 300000, LARGE = 700000, LARGE_ON_HOST = 1500000, ROOM = 1 << 20 };
-enum { PATIENCE = 20000, STEP_US = 100 };
+enum { PATIENCE = 1000000, STEP_US = 100 };
 static const size_t TOO_MUCH = (size_t)1 << 60;
 
 /* ---- The order: the second thread runs when the first one is at a certain call of the runtime ---- */

@@ -155,7 +155,7 @@ END_TEST
  * they are. */
 static void use_in_child(const void *seen)
 {
-    (void)alarm(10);
+    (void)alarm(200);
     sm_mutex_unlock(&mutex);
     sm_mutex_lock(&mutex);
     sm_mutex_unlock(&mutex);
@@ -203,7 +203,7 @@ static void *run_once(void *unused)
 /* A child has not the thread that was at the work. */
 static void run_in_child(const void *unused)
 {
-    (void)unused, (void)alarm(10);
+    (void)unused, (void)alarm(200);
     atomic_store(&may_end, true);
     sm_once(&once, count_run);
     sm_once(&once, count_run);

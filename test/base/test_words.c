@@ -201,7 +201,7 @@ static void *wake_until_ended(void *unused)
 /* The child's only thread sleeps on every word, and another one wakes it. */
 static void use_all_in_child(const void *unused)
 {
-    (void)unused, (void)alarm(20);
+    (void)unused, (void)alarm(200);
     for (int i = 0; i < WORDS; i++) {
         sm_word_wake_one(&words[i]);
         sm_word_wait_for(&words[i], 0, 1);

@@ -378,7 +378,7 @@ START_TEST(let_go_meanwhile)
     }
     if (_i / MOST_THREADS > 0)
         OK(synced_mem_release(mem));
-    for (int i = 0; called == 0 && i < 100000; i++) {
+    for (int i = 0; called == 0 && i < 1000000; i++) {
         OK(synced_mem_reap());
         if (i > 1000)
             (void)usleep(100);

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIZE = 5000, STEP_US = 1000, PATIENCE = 5000 };
+enum { SIZE = 5000, STEP_US = 1000, PATIENCE = 100000 };
 
 /* ---- The runtime's first allocation from a pool takes until the gate is open ---- */
 

@@ -257,7 +257,7 @@ void make_kit(struct kit *kit)
 
 static void in_child(const struct section *section)
 {
-    alarm(60);
+    alarm(200);
 #if WITH_EMULATOR
     emu_reset(0);
     if (section->dies_by && !freopen("/dev/null", "w", stderr)) /* the report of the expected misuse */

@@ -506,7 +506,7 @@ static void forked(void)
     MUST(cudaStreamSynchronize(kit.stream));
     const pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(200);
         found->bytes_readable = same_bytes(0xa1, kit.pinned_a, SIZE);
         found->query = cudaEventQuery(kit.event);
         found->get_device = cudaGetDevice(&device);
@@ -543,7 +543,7 @@ static void forked_slab(void)
 
     const pid_t child = fork();
     if (child == 0) {
-        alarm(20);
+        alarm(200);
         if (read(written[0], &byte, 1) != 1)
             _exit(2);
         _exit(same_bytes(1, slab, size) ? 0 : 1);

@@ -199,7 +199,7 @@ static struct other start_other(void (*run)(int socket))
     check_system("fork", other.process >= 0);
     if (other.process == 0) {
         close(ends[0]);
-        alarm(60);
+        alarm(200);
         run(ends[1]);
         fflush(stdout);
         _exit(0);

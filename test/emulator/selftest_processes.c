@@ -41,7 +41,7 @@ static pid_t start_process(void)
     const pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        alarm(60);
+        alarm(200);
         emu_reset(seed);
     }
     return child;

@@ -342,7 +342,7 @@ static bool holds(const struct program *program, uint64_t first, uint64_t seeds,
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        alarm(60);
+        alarm(200);
         run_seeds(program, first, seeds, seed);
         _exit(0);
     }

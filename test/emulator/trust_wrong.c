@@ -379,7 +379,7 @@ enum { PROGRAMS = sizeof programs / sizeof *programs };
 
 static void in_child(const struct wrong *wrong, uint64_t seed)
 {
-    alarm(20);
+    alarm(200);
     signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would turn it into an exit status */
     emu_catch_faults();
     signal(SIGABRT, SIG_DFL);

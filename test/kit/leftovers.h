@@ -14,7 +14,7 @@
 /* Threads of the library may still hold, and close, what other processes have too. */
 static inline int count_open_descriptors(void)
 {
-    for (int ms = 0; ms < 10000 && !(sm_closer_is_idle() && sm_errand_none()); ms++)
+    for (int ms = 0; ms < 100000 && !(sm_closer_is_idle() && sm_errand_none()); ms++)
         (void)usleep(1000);
     DIR *const folder = opendir("/proc/self/fd");
     int count = 0;
@@ -48,7 +48,7 @@ static inline int count_shared_mappings(void)
 {
     char line[512];
     int count = 0;
-    for (int ms = 0; ms < 10000 && !sm_errand_none(); ms++)
+    for (int ms = 0; ms < 100000 && !sm_errand_none(); ms++)
         (void)usleep(1000);
     FILE *const file = fopen("/proc/self/maps", "r");
     ck_assert_ptr_nonnull(file);

@@ -53,7 +53,7 @@ static inline struct sm_participant *join(const struct shared_page *of)
 {
     struct sm_participant *const participant = malloc(sizeof *participant);
     ck_assert_ptr_nonnull(participant);
-    ck_assert_int_eq(sm_participant_join(participant, of->page, of->fd, sm_deadline_after(10000)), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_participant_join(participant, of->page, of->fd, sm_deadline_after(100000)), SYNCED_MEM_OK);
     return participant;
 }
 
@@ -72,7 +72,7 @@ static inline pid_t start_child(int (*function)(void *argument), void *argument)
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {
-        (void)alarm(60);
+        (void)alarm(200);
         map_page_in_child();
         exit(function(argument));
     }
@@ -82,7 +82,7 @@ static inline pid_t start_child(int (*function)(void *argument), void *argument)
 static inline void await_value(const atomic_int *value, int wanted)
 {
     const uint64_t begin = sm_now();
-    while (atomic_load(value) < wanted && sm_now() < begin + 20000ull * MILLISECOND)
+    while (atomic_load(value) < wanted && sm_now() < begin + 100000ull * MILLISECOND)
         (void)usleep(200);
     ck_assert_int_ge(atomic_load(value), wanted);
 }

@@ -375,7 +375,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("evict_policy");
     TCase *const tests = add_case(made, "policy");
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, misses_little_more_than_the_optimum, 0, (int)(sizeof promises / sizeof *promises));
     tcase_add_loop_test(tests, takes_the_first_of_all, 0, 8);
     tcase_add_loop_test(tests, more_members_make_new_ones_wait, 0, 2);

@@ -66,10 +66,11 @@ START_TEST(a_giver_dies_at_each_step)
         const synced_mem_status status = sm_shared_receive(ends[0], sm_deadline_after(1000), &got);
         ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_PEER);
         if (status == SYNCED_MEM_OK) {
-            const synced_mem_status turn = sm_turn_wait(&got->participant, false, sm_deadline_after(10000), &head);
+            const synced_mem_status turn = sm_turn_wait(&got->participant, false, sm_deadline_after(100000), &head);
             ck_assert(turn == SYNCED_MEM_OK || turn == SYNCED_MEM_ERR_OWNER_DIED);
             if (turn != SYNCED_MEM_OK)
-                ck_assert_int_eq(sm_turn_wait(&got->participant, true, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+                ck_assert_int_eq(sm_turn_wait(&got->participant, true, sm_deadline_after(100000), &head),
+                                 SYNCED_MEM_OK);
             sm_shared_drop(got);
             received++;
         }
@@ -92,7 +93,7 @@ START_TEST(a_getter_dies_at_each_step)
         ck_assert_int_eq(sm_shared_send(mine, ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
         sm_turn_end_write(&mine->participant, SYNCED_MEM_AT_CPU);
         killed = child_is_killed(get);
-        ck_assert_int_eq(sm_turn_wait(&mine->participant, true, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+        ck_assert_int_eq(sm_turn_wait(&mine->participant, true, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
         ck_assert_uint_eq(head, SYNCED_MEM_AT_CPU);
         sm_fd_close(&ends[0]);
     }
@@ -111,7 +112,7 @@ static bool use_all_calls(void)
     ck_assert(well || !made);
     if (well)
         well = sm_shared_send(made, ends[0], sm_deadline_after(0)) == SYNCED_MEM_OK &&
-               sm_shared_receive(ends[1], sm_deadline_after(10000), &got) == SYNCED_MEM_OK;
+               sm_shared_receive(ends[1], sm_deadline_after(100000), &got) == SYNCED_MEM_OK;
     ck_assert(well || !got);
     if (well)
         sm_shared_drop(got);

@@ -13,12 +13,12 @@ static int take_all_turns(void *unused)
     struct sm_participant one;
     unsigned at;
     (void)unused;
-    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
+    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(100000)) != SYNCED_MEM_OK)
         return 1;
-    if (sm_turn_wait(&one, true, sm_deadline_after(10000), &at) != SYNCED_MEM_OK)
+    if (sm_turn_wait(&one, true, sm_deadline_after(100000), &at) != SYNCED_MEM_OK)
         return 2;
     sm_turn_end_write(&one, SYNCED_MEM_AT_CPU);
-    if (sm_turn_wait(&one, false, sm_deadline_after(10000), &at) != SYNCED_MEM_OK)
+    if (sm_turn_wait(&one, false, sm_deadline_after(100000), &at) != SYNCED_MEM_OK)
         return 3;
     sm_turn_read(&one, SYNCED_MEM_SYNCED);
     sm_turn_end_read(&one);
@@ -32,12 +32,12 @@ static int abandon_turns(void *unused)
     struct sm_participant one;
     unsigned at;
     (void)unused;
-    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
+    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(100000)) != SYNCED_MEM_OK)
         return 1;
-    if (sm_turn_wait(&one, true, sm_deadline_after(10000), &at) != SYNCED_MEM_OK)
+    if (sm_turn_wait(&one, true, sm_deadline_after(100000), &at) != SYNCED_MEM_OK)
         return 2;
     sm_turn_abandon_write(&one);
-    if (sm_turn_wait(&one, false, sm_deadline_after(10000), &at) != SYNCED_MEM_OK) /* it is not told */
+    if (sm_turn_wait(&one, false, sm_deadline_after(100000), &at) != SYNCED_MEM_OK) /* it is not told */
         return 3;
     sm_turn_end_read(&one);
     sm_participant_leave(&one);
@@ -50,7 +50,7 @@ static int wait_in_vain(void *unused)
     struct sm_participant one;
     unsigned at;
     (void)unused;
-    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
+    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(100000)) != SYNCED_MEM_OK)
         return 1;
     if (sm_turn_wait(&one, true, sm_deadline_after(2), &at) != SYNCED_MEM_ERR_TIMEOUT)
         return 2;
@@ -64,9 +64,9 @@ static int clean_up(void *unused)
     struct sm_participant one;
     unsigned at;
     (void)unused;
-    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
+    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(100000)) != SYNCED_MEM_OK)
         return 1;
-    const synced_mem_status first = sm_turn_wait(&one, true, sm_deadline_after(10000), &at);
+    const synced_mem_status first = sm_turn_wait(&one, true, sm_deadline_after(100000), &at);
     if (first != SYNCED_MEM_ERR_OWNER_DIED && first != SYNCED_MEM_OK)
         return 2;
     if (first == SYNCED_MEM_OK)
@@ -106,13 +106,13 @@ static void check_others_go_on(int step)
 {
     const unsigned left = contents_now().head;
     const bool told = left == SM_CONTENTS_WRITTEN || contents_now().deaths != me->seen_deaths;
-    const synced_mem_status status = sm_turn_wait(me, true, sm_deadline_after(10000), &head);
+    const synced_mem_status status = sm_turn_wait(me, true, sm_deadline_after(100000), &head);
     ck_assert_msg(status == (told ? SYNCED_MEM_ERR_OWNER_DIED : SYNCED_MEM_OK), "step %d: %d", step, (int)status);
     if (told)
-        ck_assert_int_eq(sm_turn_wait(me, true, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+        ck_assert_int_eq(sm_turn_wait(me, true, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
     ck_assert_uint_eq(head, told ? SYNCED_MEM_UNINITIALIZED : left);
     sm_turn_end_write(me, SYNCED_MEM_AT_GPU);
-    ck_assert_int_eq(sm_turn_wait(me, false, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_turn_wait(me, false, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
     ck_assert_uint_eq(head, SYNCED_MEM_AT_GPU);
     sm_turn_end_read(me);
 }
@@ -163,7 +163,7 @@ START_TEST(one_that_waits_dies_at_each_step)
     made = make_page();
     me = join(&made);
     for (; killed; step++) {
-        ck_assert_int_eq(sm_turn_wait(me, true, sm_deadline_after(10000), &head), SYNCED_MEM_OK);
+        ck_assert_int_eq(sm_turn_wait(me, true, sm_deadline_after(100000), &head), SYNCED_MEM_OK);
         killed = is_killed_at(step, wait_in_vain);
         sm_turn_end_write(me, SYNCED_MEM_AT_CPU);
         check_others_go_on(step);
@@ -202,7 +202,7 @@ START_TEST(one_that_cleans_up_dies_at_each_step)
         const bool counted = after.deaths > before.deaths;
         const bool again = counted && after.head == SM_CONTENTS_WRITTEN;
         ck_assert(!again);
-        ck_assert_int_eq(sm_turn_wait(me, false, sm_deadline_after(10000), &head), SYNCED_MEM_ERR_OWNER_DIED);
+        ck_assert_int_eq(sm_turn_wait(me, false, sm_deadline_after(100000), &head), SYNCED_MEM_ERR_OWNER_DIED);
         ck_assert_uint_eq(contents_now().deaths, before.deaths + 1);
         check_others_go_on(step);
     }
@@ -252,7 +252,7 @@ static bool use_all_calls(void)
             status = sm_memfd_map(fd, SM_MEMFD_PAGE, 1 << 16, &data);
         if (status == SYNCED_MEM_OK) {
             ck_assert_uint_eq((uintptr_t)data % (1 << 16), 0);
-            status = sm_participant_join(&one, data, fd, sm_deadline_after(10000));
+            status = sm_participant_join(&one, data, fd, sm_deadline_after(100000));
             ck_assert(status == SYNCED_MEM_OK || !one.lock);
             if (status == SYNCED_MEM_OK)
                 sm_participant_leave(&one);

@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-enum { LONG = 10000 };
+enum { LONG = 100000 };
 
 static struct shared_page made;
 static struct sm_participant *me;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { SIZE = 300001, SMALL = 5000, LOST = 3, STEP_US = 100, PATIENCE = 100000 };
+enum { SIZE = 300001, SMALL = 5000, LOST = 3, STEP_US = 100, PATIENCE = 1000000 };
 
 /* ---- The order of events ---- */
 

@@ -63,7 +63,7 @@ static void with_handler_for_once(void)
     action.sa_handler = count_signal;
     action.sa_flags = (int)SA_RESETHAND;
     (void)sigaction(SIGSEGV, &action, NULL);
-    (void)alarm(20);
+    (void)alarm(200);
     use_old_pointer();
 }
 

@@ -546,7 +546,7 @@ class Ends(Case):
                       if numpy else "") + "print('reached')")
         for _ in range(3):
             result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False,
-                                    timeout=60)
+                                    timeout=300)
             self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "reached\n", ""))
 
 

@@ -6,7 +6,7 @@ import subprocess
 
 def run(program, **environment):
     """Runs a program of Python, and returns its status and its output."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120,
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300,
                           env={**os.environ, **environment})
     return done.returncode, done.stdout, done.stderr
 
@@ -104,7 +104,7 @@ class Ends(unittest.TestCase):
                    "one, other = socket.socketpair()\n"
                    "mem = synced_mem.Memory(4, shareable=True); mem.share(one); second = synced_mem.receive(other)\n"
                    "thread = threading.Thread(target=second.begin_turn, args=('cpu', 'write', 60)); thread.start()\n"
-                   "import time; time.sleep(0.05); mem.end_turn(); thread.join(30)\n"
+                   "import time; time.sleep(0.05); mem.end_turn(); thread.join(100)\n"
                    "one.close(); other.close()\n"
                    "print(thread.is_alive())\n")
         self.assertEqual(run(program), (0, "False\n", ""))
@@ -119,7 +119,7 @@ class Ends(unittest.TestCase):
                    "        del mem; del array\n"
                    "threads = [threading.Thread(target=use) for _ in range(4)]\n"
                    "for thread in threads: thread.start()\n"
-                   "for thread in threads: thread.join(60)\n"
+                   "for thread in threads: thread.join(100)\n"
                    "synced_mem.reap(); print(synced_mem.stats()['objects'])\n")
         self.assertEqual(run(program), (0, "0\n", ""))
 

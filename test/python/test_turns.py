@@ -9,9 +9,9 @@ from synced_mem import Memory
 CHILD = """
 import socket, sys, synced_mem
 end = socket.socket(fileno=int(sys.argv[1]))
-mem = synced_mem.receive(end, (4,), "int32", timeout=30)
+mem = synced_mem.receive(end, (4,), "int32", timeout=200)
 for value in range(1, 4):
-    with mem.turn("cpu", "write", 30) as inside:
+    with mem.turn("cpu", "write", 200) as inside:
         assert inside is mem
         memoryview(mem.cpu("mutable"))[0] += value
     end.send(b"x")
@@ -21,16 +21,16 @@ for value in range(1, 4):
 FAILING_CHILD = """
 import socket, sys, synced_mem
 end = socket.socket(fileno=int(sys.argv[1]))
-mem = synced_mem.receive(end, (4,), "int32", timeout=30)
+mem = synced_mem.receive(end, (4,), "int32", timeout=200)
 try:
-    with mem.turn("cpu", "read", 30, slot=0):
+    with mem.turn("cpu", "read", 200, slot=0):
         raise KeyError
 except KeyError:
     assert mem.slot_version(0) == 0
     end.send(b"x")
     end.recv(1)
 try:
-    with mem.turn("cpu", "write", 30):
+    with mem.turn("cpu", "write", 200):
         memoryview(mem.cpu("mutable"))[0] = 9
         raise KeyError
 except KeyError:
@@ -98,7 +98,7 @@ class Turns(Case):
         child = subprocess.Popen([sys.executable, "-c", FAILING_CHILD, str(its.fileno())], pass_fds=[its.fileno()])
         its.close()
         with mine:
-            mem.share(mine, timeout=30)
+            mem.share(mine, timeout=200)
             mem.end_turn()
             self.assertEqual(mine.recv(1), b"x")
             with mem.turn(slot=slot):  # what the child has not consumed
@@ -110,7 +110,7 @@ class Turns(Case):
             with mem.turn():
                 self.assertEqual(memoryview(mem.cpu())[0], 0)
             mine.send(b"y")
-        self.assertEqual(child.wait(30), 0)
+        self.assertEqual(child.wait(200), 0)
 
     def test_exports_keep_the_turn(self):
         mem = Memory(4, "int32", shareable="any user")
@@ -223,23 +223,23 @@ class Turns(Case):
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(its.fileno())], pass_fds=[its.fileno()])
         its.close()
         with mine:
-            mem.share(mine, timeout=30)
+            mem.share(mine, timeout=200)
             mem.end_turn()
             total = 0
             for value in range(1, 4):
                 self.assertEqual(mine.recv(1), b"x")
                 total += value
-                with mem.turn("cpu", "read", 30):
+                with mem.turn("cpu", "read", 200):
                     self.assertEqual(memoryview(mem.cpu())[0], total)
                 mine.send(b"y")
-        self.assertEqual(child.wait(30), 0)
+        self.assertEqual(child.wait(200), 0)
 
     def test_the_time_is_over(self):
         one, other = socket.socketpair()
         with one, other:
             mem = Memory(4, "int32", shareable=True)
             mem.share(one)
-            second = synced_mem.receive(other, timeout=10)
+            second = synced_mem.receive(other, timeout=200)
             self.assertEqual((second.shape, second.dtype), ((16,), "uint8"))
             begin = time.monotonic()
             with self.assertRaises(TimeoutError):

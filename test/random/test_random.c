@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SKIP = 77, CALLS = 400000, CALLS_OF_GPU = 1000000, FREE_ROUNDS = 6, PATIENCE_S = 120 };
+enum { SKIP = 77, CALLS = 400000, CALLS_OF_GPU = 1000000, FREE_ROUNDS = 6, PATIENCE_S = 600 };
 
 static struct {
     unsigned long calls;

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_CHAINS = 4000, MOST_RUNS = 256, PATIENCE_S = 60 };
+enum { MOST_CHAINS = 4000, MOST_RUNS = 256, PATIENCE_S = 200 };
 
 /* The findings of the children, in memory shared with them. */
 static struct found {
