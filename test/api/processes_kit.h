@@ -38,7 +38,7 @@ static inline pid_t start_role(void (*role)(int socket), int ends[2], int end)
     ck_assert_int_ge(child, 0);
     if (child > 0)
         return child;
-    (void)alarm(200);
+    (void)alarm(500);
     if (ends) {
         (void)close(ends[1 - end]);
         (void)gpu_start(fixture_schedule());

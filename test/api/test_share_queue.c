@@ -303,7 +303,7 @@ static void keep_ring(int socket)
 {
     struct ring ring = make_ring(ring_count, READERS);
     for (int end; (end = receive_end(socket)) >= 0;) {
-        (void)alarm(200); /* it does not hang */
+        (void)alarm(500); /* it does not hang */
         (void)share_ring(&ring, end);
         (void)close(end);
     }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_S = 240 };
+enum { PATIENCE_S = 600 };
 
 atomic_int unsound;
 

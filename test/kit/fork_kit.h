@@ -4,7 +4,7 @@
 
 #include "fixture.h"
 
-enum { SIZE = 5000, PATIENCE_S = 200 };
+enum { SIZE = 5000, PATIENCE_S = 500 };
 
 /* The number of forks of a process with running threads. Sanitizers do not take their own locks across a fork. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)

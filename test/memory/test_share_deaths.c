@@ -19,7 +19,7 @@ static int give(void *unused)
     steps.kill_at = kill_at;
     if (sm_shared_make(10, 64, SYNCED_MEM_SHAREABLE_SAME_USER, &made) != SYNCED_MEM_OK)
         return 1;
-    if (sm_shared_send(made, ends[1], sm_deadline_after(1000)) != SYNCED_MEM_OK)
+    if (sm_shared_send(made, ends[1], sm_deadline_after(100000)) != SYNCED_MEM_OK)
         return 2;
     sm_turn_end_write(&made->participant, SYNCED_MEM_AT_CPU);
     sm_shared_drop(made);
@@ -33,9 +33,9 @@ static int get(void *unused)
     (void)unused;
     steps.count = 0;
     steps.kill_at = kill_at;
-    if (sm_shared_receive(ends[1], sm_deadline_after(1000), &got) != SYNCED_MEM_OK)
+    if (sm_shared_receive(ends[1], sm_deadline_after(100000), &got) != SYNCED_MEM_OK)
         return 1;
-    if (sm_turn_wait(&got->participant, false, sm_deadline_after(1000), &head) != SYNCED_MEM_OK)
+    if (sm_turn_wait(&got->participant, false, sm_deadline_after(100000), &head) != SYNCED_MEM_OK)
         return 2;
     sm_turn_read(&got->participant, head);
     sm_turn_end_read(&got->participant);
@@ -63,7 +63,7 @@ START_TEST(a_giver_dies_at_each_step)
         unsigned head;
         ck_assert(open_pair(SOCK_STREAM, ends));
         killed = child_is_killed(give);
-        const synced_mem_status status = sm_shared_receive(ends[0], sm_deadline_after(1000), &got);
+        const synced_mem_status status = sm_shared_receive(ends[0], sm_deadline_after(100000), &got);
         ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_PEER);
         if (status == SYNCED_MEM_OK) {
             const synced_mem_status turn = sm_turn_wait(&got->participant, false, sm_deadline_after(100000), &head);
