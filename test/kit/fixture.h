@@ -52,7 +52,7 @@ bool old_pointers_fault(void);
 /* Returns how many devices the test has. Only in a test. */
 int devices(void);
 
-/* Whether the process was forked by a test. Then Check's assertions tell the runner nothing; see check_kit.h. */
+/* True in a process that a test has forked, where Check's assertions tell the runner nothing; see check_kit.h. */
 extern bool is_child_of_test;
 
 /* ---- Checks ---- */
