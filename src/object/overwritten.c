@@ -69,11 +69,11 @@ synced_mem_status sm_check_overwritten(struct synced_mem_file *file, uint64_t of
                    (unsigned long long)(check.in_use.end - check.in_use.begin), (unsigned long long)check.in_use.begin);
 }
 
-static bool is_any(const struct synced_mem *mem, void *user)
+/* The records of a view are its root's. */
+static bool is_root(const struct synced_mem *mem, void *user)
 {
-    (void)mem;
     (void)user;
-    return true;
+    return mem->record.kind == SM_WHOLE;
 }
 
 /* *user: whether a record has left its place. */
@@ -87,7 +87,7 @@ static void settle_visited(const struct synced_mem *visited, void *user)
             sm_settle(each);
             *any_settled = *any_settled || sm_raw_head(each) != before;
         }
-        sm_unlock_root(sm_root(mem));
+        sm_unlock_root(mem);
     }
 }
 
@@ -96,7 +96,7 @@ bool sm_settle_all_promises(void)
     struct sm_slab_walk walk = {0};
     bool any_settled = false;
     const struct sm_detail first = sm_detail_get();
-    while (sm_objects_next(&walk, is_any, settle_visited, &any_settled))
+    while (sm_objects_next(&walk, is_root, settle_visited, &any_settled))
         continue;
     sm_detail_set(&first);
     return any_settled;
