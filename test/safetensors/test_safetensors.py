@@ -113,9 +113,14 @@ class Loading(unittest.TestCase):
         return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
     def test_growth(self):
-        """Four times the names take about four times as long, not sixteen times."""
-        few = min(self.measure_header(30_000) for _ in range(2))
-        self.assertLess(self.measure_header(120_000), 9 * max(few, 0.02))
+        """Four times the names take about four times as long, not sixteen times; other work on the machine adds."""
+        few, many = [], []
+        for _ in range(20):
+            few.append(self.measure_header(30_000))
+            many.append(self.measure_header(120_000))
+            if min(many) < 9 * max(min(few), 0.02):
+                return
+        self.fail(f"{few} and {many} seconds")
 
     def test_page(self):
         corpus.write_file(self.path, corpus.PAGE)
