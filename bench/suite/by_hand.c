@@ -32,7 +32,7 @@ struct by_hand {
 
 struct by_hand *by_hand_start(bool with_device)
 {
-    const size_t chunk = suite.quick || suite.emulated ? 64 * KIB : 4 * MIB;
+    const size_t chunk = suite.quick || suite.emulated ? 64 * KIB : 2 * MIB;
     struct by_hand *const hand = calloc(1, sizeof *hand);
     must(hand != NULL, "no memory");
     hand->chunk = chunk;
