@@ -397,10 +397,17 @@ void sm_member_note(struct sm_member *member, int device, uint64_t bytes, bool d
     sm_unlock(&guard);
 }
 
+/* Other threads read the count without the lock. */
+static void add_holds(struct sm_member *member, unsigned change)
+{
+    const unsigned holds = atomic_load_explicit(&member->holds, memory_order_relaxed);
+    atomic_store_explicit(&member->holds, holds + change, memory_order_relaxed);
+}
+
 void sm_member_unhold(struct sm_member *member, bool dirty)
 {
     assert(atomic_load_explicit(&member->holds, memory_order_relaxed) > 0);
-    atomic_fetch_sub_explicit(&member->holds, 1, memory_order_relaxed);
+    add_holds(member, -1U);
     end_claim_if_unused(member);
     if (is_free_to_go(member))
         offer_member(member, dirty);
@@ -519,7 +526,7 @@ void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *me
 {
     const bool was_there = is_there(member);
     withdraw_member(member);
-    atomic_fetch_add_explicit(&member->holds, 1, memory_order_relaxed);
+    add_holds(member, 1);
     if (member->counted == reservation->serial)
         return;
     member->counted = reservation->serial;

@@ -5,10 +5,13 @@ enum { LEAST_OVERDUE = 8 };
 
 /* ---- Uses ---- */
 
+/* Returns 0 for a new one. */
 static uint64_t mean_interval(const struct sm_policy_member *member)
 {
     const uint32_t known = member->count < SM_POLICY_INTERVALS ? member->count : SM_POLICY_INTERVALS;
     uint64_t sum = 0;
+    if (known == 0)
+        return 0;
     for (uint32_t i = 0; i < known; i++)
         sum += member->intervals[i];
     return sum / known;
@@ -20,7 +23,6 @@ static void note_interval(struct sm_policy_member *member, uint64_t interval)
     member->count++;
     if (member->count == 2 * SM_POLICY_INTERVALS) /* the ring goes on, and the count never wraps around */
         member->count = SM_POLICY_INTERVALS;
-    member->interval = mean_interval(member);
 }
 
 void sm_policy_forget(struct sm_policy_member *member)
@@ -127,6 +129,7 @@ static void sort_candidates(struct sm_policy *policy)
         struct sm_policy_member *const member = (struct sm_policy_member *)(void *)policy->unsorted;
         remove_unsorted(policy, member);
         member->is_sorted = true;
+        member->interval = mean_interval(member);
         add_candidate(policy, member);
     }
 }

@@ -37,7 +37,7 @@ struct sm_policy_member {
     struct sm_heap_node timer; /* of a candidate that is not overdue: when it may be */
     struct sm_policy *of;      /* the policy that counts it; NULL: it was not used yet */
     uint64_t used_at;
-    uint64_t interval;                       /* the mean; 0 of a new one */
+    uint64_t interval;                       /* the mean when it became a candidate; 0 of a new one */
     uint32_t intervals[SM_POLICY_INTERVALS]; /* the last ones, in a ring */
     uint32_t count;                          /* of intervals, ever */
     unsigned char kind;                      /* of a candidate: enum sm_policy_kind */

@@ -17,6 +17,12 @@
 
 /* ---- Checks ---- */
 
+static synced_mem_status fail_named_twice(struct synced_mem *mem, struct synced_mem **failed)
+{
+    *failed = mem;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "an object is named more than once");
+}
+
 static synced_mem_status check_named_once(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
 {
     size_t i = 0;
@@ -25,10 +31,7 @@ static synced_mem_status check_named_once(struct synced_mem *const *mems, size_t
     while (i < count && sm_member_mark(sm_member_of(mems[i], SM_GPU), serial))
         i++;
     sm_budget_unlock();
-    if (i == count)
-        return SYNCED_MEM_OK;
-    *failed = mems[i];
-    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "an object is named more than once");
+    return i == count ? SYNCED_MEM_OK : fail_named_twice(mems[i], failed);
 }
 
 static synced_mem_status check_objects(struct synced_mem *const *mems, size_t count, struct synced_mem **failed)
@@ -41,7 +44,7 @@ static synced_mem_status check_objects(struct synced_mem *const *mems, size_t co
                            "the object is not evictable: set that option when it is made");
     }
     *failed = NULL;
-    return count > 1 ? check_named_once(mems, count, failed) : SYNCED_MEM_OK;
+    return SYNCED_MEM_OK;
 }
 
 /* ---- Contents ---- */
@@ -270,6 +273,8 @@ synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **f
     int device;
     bool asked = false;
     SM_TRY(check_objects(call->mems, call->count, failed));
+    if (call->count > 1)
+        SM_TRY(check_named_once(call->mems, call->count, failed));
     if (call->count == 0)
         return SYNCED_MEM_OK;
     synced_mem_status status = find_device(call, &stream, &device, failed);
@@ -312,15 +317,19 @@ static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t
                                           struct synced_mem **failed, uint64_t *unhold)
 {
     size_t i = 0;
+    bool is_new = true;
     sm_budget_lock();
     *unhold = sm_unhold_begin();
-    while (i < count && sm_is_held(sm_evictable_of(mems[i]), side))
+    while (i < count && (is_new = sm_member_mark(sm_member_of(mems[i], side), *unhold)) &&
+           sm_is_held(sm_evictable_of(mems[i]), side))
         i++;
     for (size_t each = 0; i == count && each < count; each++)
         sm_unhold_remove(*unhold, sm_member_of(mems[each], side), sm_is_dirty(mems[each], side));
     sm_budget_unlock();
     if (i == count)
         return SYNCED_MEM_OK;
+    if (!is_new)
+        return fail_named_twice(mems[i], failed);
     *failed = mems[i];
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is not held%s", side == SM_CPU ? " on the host" : "");
 }

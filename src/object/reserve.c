@@ -154,9 +154,10 @@ static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *c
         if (sm_evictable_of(mems[i]))
             sm_reservation_add(reservation, sm_member_of(mems[i], side), count_bytes(mems[i], device));
     const bool fits = sm_reservation_fit(reservation);
+    const bool claims = reservation->needed > 0;
     for (size_t i = 0; i < count && fits; i++)
         if (sm_evictable_of(mems[i]))
-            sm_reservation_claim(reservation, sm_member_of(mems[i], side), count_bytes(mems[i], device));
+            sm_reservation_claim(reservation, sm_member_of(mems[i], side), claims ? count_bytes(mems[i], device) : 0);
     if (!fits)
         remove_counts(mems, count, side);
     sm_budget_unlock();
