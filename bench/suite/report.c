@@ -268,6 +268,8 @@ static void json_row(const struct row *row)
     const struct table *const table = row->table;
     (void)fprintf(json, "{\"group\":\"%s\",\"table\":\"%s\",\"row\":", table->group, table->name);
     json_string(json, row->name);
+    (void)fputs(",\"title\":", json);
+    json_string(json, table->title);
     json_number("x", row->x);
     (void)fprintf(json, ",\"unit\":\"%s\",\"verdict\":\"%s\"", unit_name(table->unit), verdict_name(row->verdict));
     json_summary("ours", NULL, &row->ours, 0);
