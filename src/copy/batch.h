@@ -73,6 +73,13 @@ static inline void sm_batch_begin(struct sm_batch *batch, const struct sm_stream
         sm_batch_open(batch, stream);
 }
 
+/* Says after sm_batch_begin() which copies the batch will get. */
+static inline void sm_batch_expect(struct sm_batch *batch, const struct sm_expected *expected)
+{
+    if (batch->room > 0)
+        sm_kernel_list_expect(&batch->list, batch->direction, expected);
+}
+
 /* Returns whether the batch can collect a copy of these bytes for engines. pinned: the host's memory is page-locked. */
 static inline bool sm_batch_takes(const struct sm_batch *batch, const void *host, size_t size, bool pinned)
 {

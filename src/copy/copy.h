@@ -159,7 +159,8 @@ synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int devic
 /* Returns whether the copy is memory from sm_copy_obtain_shared(). It is then both copies of its object. */
 static inline bool sm_copy_is_shared(const struct sm_copy *copy)
 {
-    return copy->source == SYNCED_MEM_SOURCE_MAPPED || copy->source == SYNCED_MEM_SOURCE_MANAGED;
+    enum { SHARED = 1 << SYNCED_MEM_SOURCE_MAPPED | 1 << SYNCED_MEM_SOURCE_MANAGED };
+    return (SHARED >> copy->source) & 1;
 }
 
 /* Obtains memory from an allocator of the caller's. No lock may be held, as the allocator is called. device: of device
@@ -172,8 +173,10 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
 /* Returns whether the caller handed in the memory, or other processes use it too. */
 static inline bool sm_copy_is_of_user(const struct sm_copy *copy)
 {
-    return copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED ||
-           copy->source == SYNCED_MEM_SOURCE_SHAREABLE;
+    enum {
+        OF_USER = 1 << SYNCED_MEM_SOURCE_BORROWED | 1 << SYNCED_MEM_SOURCE_ADOPTED | 1 << SYNCED_MEM_SOURCE_SHAREABLE
+    };
+    return (OF_USER >> copy->source) & 1;
 }
 
 /* Makes a copy of memory of the caller's: borrowed if callback is NULL, else adopted. Calls no runtime. The caller owns

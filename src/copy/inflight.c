@@ -231,20 +231,11 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy)
 void sm_inflight_forget(struct sm_copy *copy)
 {
     copy->write_is_covered = false;
-    if (sm_inflight_is_none(copy))
-        return;
     replace_fence(&copy->write, NULL);
     replace_fence(&copy->writer_fence, NULL);
     sm_inflight_end_write(copy);
     free_uses(&copy->reads);
     free_uses(&copy->covered);
-}
-
-void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence)
-{
-    sm_inflight_forget(copy);
-    copy->write = fence;
-    copy->writes++;
 }
 
 void sm_inflight_filled(struct sm_copy *copy, struct sm_fence *fence)
@@ -320,8 +311,8 @@ static __attribute__((noinline)) void poll_long_lists(struct sm_copy *copy, unsi
 
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier)
 {
-    const unsigned reads = remove_earlier_uses(&copy->reads, NULL, fence, earlier);
-    const unsigned covered = remove_earlier_uses(&copy->covered, NULL, fence, earlier);
+    const unsigned reads = copy->reads ? remove_earlier_uses(&copy->reads, NULL, fence, earlier) : 0;
+    const unsigned covered = copy->covered ? remove_earlier_uses(&copy->covered, NULL, fence, earlier) : 0;
     if (reads >= MANY_USES || covered >= MANY_USES)
         poll_long_lists(copy, reads, covered);
     *reserved = (struct sm_use){.fence = fence};
@@ -418,16 +409,6 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
     }
     /* The stream that was given the pointer last comes first, where the hot path finds it. */
     prepend_use(&copy->reads, use);
-}
-
-bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)
-{
-    if (writing)
-        return copy->writer == stream && !copy->writer_fence;
-    const struct sm_use *use = copy->reads;
-    while (use && use->by != stream)
-        use = use->next;
-    return use && !use->fence;
 }
 
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream)

@@ -124,9 +124,19 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy);
 
 /* ---- Entering ---- */
 
+/* Forgets all work. */
+void sm_inflight_forget(struct sm_copy *copy);
+
 /* Makes the fence the copy's write; NULL: the write is done. Forgets all earlier work, since this write came after it.
  * Takes over the caller's hold. */
-void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence);
+static inline void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence)
+{
+    copy->write_is_covered = false;
+    if (!sm_inflight_is_none(copy))
+        sm_inflight_forget(copy);
+    copy->write = fence;
+    copy->writes++;
+}
 
 /* Enters a fence that brings the contents of memory of the caller's, as an ended open write. To hand the memory back,
  * nobody waits for it. Takes over the caller's hold. */
@@ -173,7 +183,15 @@ struct sm_use *sm_inflight_set_aside(struct sm_copy *copy, const struct sm_strea
 void sm_inflight_put_back(struct sm_copy *copy, struct sm_use *use);
 
 /* Returns whether the stream was given the pointer in this mode and its use is still open. */
-bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing);
+static inline bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)
+{
+    if (writing)
+        return copy->writer == stream && !copy->writer_fence;
+    const struct sm_use *use = copy->reads;
+    while (use && use->by != stream)
+        use = use->next;
+    return use && !use->fence;
+}
 
 /* Returns whether the pointer was given out in this mode without a stream, and that use is still open. */
 static inline bool sm_inflight_has_streamless(const struct sm_copy *copy, bool writing)
@@ -235,8 +253,6 @@ static inline void sm_inflight_prune(struct sm_copy *copy)
         sm_uses_have_ended(copy->covered) || (copy->arriving && !sm_inflight_arrival(copy)))
         sm_inflight_forget_ended(copy);
 }
-/* Forgets all work. */
-void sm_inflight_forget(struct sm_copy *copy);
 
 /* ---- Work that got out of sight ---- */
 

@@ -37,6 +37,12 @@ static void look_for_room(struct sm_kernel_list *list)
         list->is_open = sm_kernel_probe_begin(&list->probe, list->device);
 }
 
+void sm_kernel_list_expect(struct sm_kernel_list *list, enum sm_direction direction, const struct sm_expected *expected)
+{
+    if (sm_kernel_way_blocks(list->device, direction, expected->count, expected->bytes, expected->longest) > 0)
+        look_for_room(list);
+}
+
 void sm_kernel_list_look(struct sm_kernel_list *list, enum sm_direction direction)
 {
     if (choose_blocks(list, direction) > 0)

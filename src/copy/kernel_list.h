@@ -13,6 +13,13 @@
 /* A call lists its next copies while a kernel makes so many. */
 enum { SM_KERNEL_AT_ONCE = 2048 };
 
+/* The copies that a caller is about to list, as far as it knows. */
+struct sm_expected {
+    size_t count;
+    uint64_t bytes;
+    size_t longest;
+};
+
 struct sm_kernel_list {
     struct sm_list_entry *entries; /* the caller provides them */
     size_t count;
@@ -28,6 +35,9 @@ struct sm_kernel_list {
 /* Prepares the list to collect copies for the stream. It collects none if the way by kernel is closed for so many
  * copies, nor for an internal stream, where a kernel that waits would hold up later copies. */
 void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *stream, size_t copies);
+/* If a kernel is faster for the copies, begins to look whether the device has room for one, beside the caller's work. */
+void sm_kernel_list_expect(struct sm_kernel_list *list, enum sm_direction direction,
+                           const struct sm_expected *expected);
 /* Prepares the list for copies for which the way by kernel is open, on any stream of the device. */
 void sm_kernel_list_open(struct sm_kernel_list *list, int device);
 

@@ -318,7 +318,7 @@ static struct sm_fence *begin_arrival(const struct sm_transfer *transfer, struct
 }
 
 /* A batch counts its transfers when it is sent. */
-static void count_transfer(const struct sm_transfer *transfer)
+static inline __attribute__((always_inline)) void count_transfer(const struct sm_transfer *transfer)
 {
     const bool up = transfer->direction == SM_H2D;
     const bool counts = transfer->size > 0 && transfer->direction != SM_D2D;

@@ -27,6 +27,34 @@ struct sm_transfer {
     bool staged;     /* it has begun and is entered, see staged.h; the caller does no more */
 };
 
+/* Describes a transfer alone, from the first byte on. sm_transfer_queue() sets the other members. Compilers clear a
+ * struct of this size by an instruction that takes longer than all of these stores. */
+static inline void sm_transfer_describe(struct sm_transfer *transfer, enum sm_direction direction, struct sm_copy *to,
+                                        struct sm_copy *from, size_t size)
+{
+    transfer->direction = direction;
+    transfer->to = to;
+    transfer->from = from;
+    transfer->from_offset = 0;
+    transfer->size = size;
+    transfer->memory = NULL;
+    transfer->batch = NULL;
+    transfer->is_awaited = false;
+    transfer->staged = false;
+}
+
+/* Adds a transfer of a whole copy to those that the caller expects. A kernel makes none of the caller's memory. */
+static inline void sm_transfer_expect(struct sm_expected *expected, const struct sm_copy *to,
+                                      const struct sm_copy *from, size_t size)
+{
+    if (size == 0 || size > SM_KERNEL_MOST_BYTES || sm_copy_is_of_user(to) || sm_copy_is_of_user(from))
+        return;
+    expected->count++;
+    expected->bytes += size;
+    if (size > expected->longest)
+        expected->longest = size;
+}
+
 /* Returns the first byte to transfer. */
 static inline char *sm_transfer_source(const struct sm_transfer *transfer)
 {

@@ -65,13 +65,11 @@ synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, co
 static inline void sm_describe_move(const struct sm_record *record, enum sm_side side, bool staged,
                                     struct sm_batch *batch, struct sm_transfer *transfer)
 {
-    *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,
-                                     .to = sm_slot_of(record, side),
-                                     .from = sm_slot_of(record, sm_other(side)),
-                                     .size = sm_size_of(record),
-                                     .memory = sm_owner_of(record),
-                                     .batch = batch,
-                                     .staged = staged};
+    sm_transfer_describe(transfer, side == SM_GPU ? SM_H2D : SM_D2H, sm_slot_of(record, side),
+                         sm_slot_of(record, sm_other(side)), sm_size_of(record));
+    transfer->memory = sm_owner_of(record);
+    transfer->batch = batch;
+    transfer->staged = staged;
     assert(sm_copy_of(record, SM_CPU) && sm_copy_of(record, SM_GPU) && !transfer->to->read_only);
     if (side == SM_CPU)
         sm_guard_open(transfer->to);

@@ -19,6 +19,15 @@ synced_mem_status sm_gate_begin_any(const struct synced_mem *mem, enum sm_side s
                    side == SM_GPU ? "device" : "host");
 }
 
+/* Returns the index of the first object that has extras, so that it may be shareable or evictable. */
+static size_t find_special(struct synced_mem *const *mems, size_t count)
+{
+    size_t i = 0;
+    while (i < count && !sm_root(mems[i])->extras)
+        i++;
+    return i;
+}
+
 static void leave_sharings(struct synced_mem *const *mems, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -37,7 +46,10 @@ static bool are_any_held(struct synced_mem *const *mems, size_t count, enum sm_s
 synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, enum sm_side side, enum sm_mode mode,
                                  struct synced_mem **failed)
 {
-    for (size_t i = 0; i < count; i++) {
+    const size_t special = find_special(mems, count);
+    if (special == count)
+        return SYNCED_MEM_OK;
+    for (size_t i = special; i < count; i++) {
         struct sm_sharing *const sharing = sm_sharing_of(mems[i]);
         const synced_mem_status status = sharing ? sm_gate_pass(sharing, side, mode) : SYNCED_MEM_OK;
         if (status != SYNCED_MEM_OK) {
@@ -64,6 +76,8 @@ static void refresh_all(struct synced_mem *const *mems, size_t count)
 
 void sm_gates_end(struct synced_mem *const *mems, size_t count, enum sm_side side)
 {
+    if (find_special(mems, count) == count)
+        return;
     if (side == SM_SIDES && sm_host_budget_on())
         refresh_all(mems, count);
     if (are_any_held(mems, count, side))

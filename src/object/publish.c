@@ -18,6 +18,24 @@ struct published {
     struct sm_stream *on[2];
 };
 
+/* The streams that have a copy's pointer to read: the one that was given it last, and whether one is no stream. */
+struct readers {
+    struct sm_stream *last;
+    bool has_streamless;
+};
+
+static inline __attribute__((always_inline)) struct readers find_readers(const struct sm_copy *copy)
+{
+    struct readers found = {.last = NULL};
+    for (const struct sm_use *use = copy->reads; use; use = use->next) {
+        if (!sm_use_is_open(use))
+            continue;
+        found.last = found.last ? found.last : use->by;
+        found.has_streamless = found.has_streamless || use->by->kind == SM_STREAM_ANY;
+    }
+    return found;
+}
+
 /*
  * Chooses what is published for the mode. The host's pointer to a shared copy is published to write only while no
  * stream has it to read: there is no fence to wait for yet, and the head does not always show it:
@@ -42,17 +60,18 @@ static inline __attribute__((always_inline)) void choose_published(const struct 
         chosen->ready[SM_CPU][writing] = sm_copy_data(host);
     if (!(head & sm_bit(SM_GPU)) || (writing && head != sm_bit(SM_GPU)))
         return;
+    struct readers by = {.last = NULL};
+    if (!writing)
+        by = find_readers(gpu);
+    else if (sm_inflight_has(gpu, gpu->writer, true))
+        by = (struct readers){.last = gpu->writer, .has_streamless = sm_inflight_has_streamless(gpu, true)};
     /* An access without a stream must have returned the pointer in this mode. Only then is there a use to wait for
      * later. */
-    if (sm_inflight_has_streamless(gpu, writing) && !sm_inflight_is_blocked(gpu, writing) &&
-        !(writing && gpu->read_only))
+    if (by.has_streamless && !sm_inflight_is_blocked(gpu, writing) && !(writing && gpu->read_only))
         chosen->ready[SM_GPU][writing] = sm_copy_data(gpu);
     /* After a failed call a stream that writes on comes behind the transfer that the call has queued. */
-    if (writing && sm_inflight_is_blocked(gpu, true))
-        return;
-    struct sm_stream *const stream = writing ? gpu->writer : sm_inflight_last_reader(gpu);
-    if (stream && sm_stream_can_be_hot(stream) && sm_inflight_has(gpu, stream, writing))
-        chosen->on[writing] = stream;
+    if (by.last && sm_stream_can_be_hot(by.last) && !(writing && sm_inflight_is_blocked(gpu, true)))
+        chosen->on[writing] = by.last;
 }
 
 static inline void store_published(struct synced_mem *mem, const struct published *chosen)

@@ -243,7 +243,7 @@ static synced_mem_status prepare_target(struct call *call, struct sm_mention *me
 /* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another
  * thread's push may still be queueing. The move of a single record finds its own wait before it queues anything, but
  * not if both sides use one copy. */
-static synced_mem_status plan_record_move(struct call *call, struct sm_mention *mention)
+static synced_mem_status plan_record_move(struct call *call, struct sm_mention *mention, struct sm_expected *expected)
 {
     const enum sm_side side = call->side;
     struct sm_waits *const waits = &call->round.waits;
@@ -260,6 +260,8 @@ static synced_mem_status plan_record_move(struct call *call, struct sm_mention *
     bool staged;
     SM_TRY(sm_plan_move(record, side, &call->transfers.batch, waits, &staged));
     mention->direct = !staged && sm_has_memory_to_write(record, side);
+    if (mention->direct)
+        sm_transfer_expect(expected, sm_slot_of(record, side), sm_slot_of(record, sm_other(side)), sm_size_of(record));
     return SYNCED_MEM_OK;
 }
 
@@ -271,7 +273,8 @@ static synced_mem_status check_and_find_stream(struct call *call)
         call->round.failed = call->mems[i];
         if (i == call->mentions.refused)
             return sm_mentions_refuse(&call->mentions, side);
-        SM_TRY(sm_move_stream(call->mems, call->count, i, side, call->handle, &call->stream));
+        if (!call->stream || sm_device(call->mems[i]) != call->stream->device)
+            SM_TRY(sm_move_stream(call->mems, call->count, i, side, call->handle, &call->stream));
     }
     return SYNCED_MEM_OK;
 }
@@ -281,10 +284,14 @@ static synced_mem_status move_all_records(struct call *call)
 {
     struct sm_batch *const batch = &call->transfers.batch;
     const struct sm_mention *const end = get_end_of_list(call);
+    struct sm_expected expected = {.count = 0};
     for (struct sm_mention *each = call->mentions.list; each < end; each++)
-        SM_TRY(sm_waits_go_on(&call->round.waits, plan_record_move(call, each)));
+        SM_TRY(sm_waits_go_on(&call->round.waits, plan_record_move(call, each, &expected)));
     SM_TRY(sm_waits_status(&call->round.waits));
-    synced_mem_status status = check_and_find_stream(call);
+    SM_TRY(check_and_find_stream(call));
+    sm_batch_begin(batch, call->stream);
+    sm_batch_expect(batch, &expected);
+    synced_mem_status status = SYNCED_MEM_OK;
     for (struct sm_mention *each = call->mentions.list; each < end && status == SYNCED_MEM_OK; each++) {
         call->round.failed = each->object;
         if (!each->direct)
@@ -292,7 +299,6 @@ static synced_mem_status move_all_records(struct call *call)
     }
     if (status != SYNCED_MEM_OK)
         return status;
-    sm_batch_begin(batch, call->stream);
     call->reads = (struct sm_file_reads){.room = call->mentions.count, .by_kernel = true};
     batch->reads = call->mentions.count > 1 ? sm_inflight_reserve_many(call->mentions.count) : NULL;
     for (struct sm_mention *each = call->mentions.list;

@@ -65,7 +65,7 @@ static void trace_head(const struct sm_record *record, unsigned head)
                                           .bytes = sm_size_of(record)});
 }
 
-void sm_set_head(struct sm_record *record, unsigned head)
+void sm_set_any_head(struct sm_record *record, unsigned head)
 {
     if (sm_trace_on())
         trace_head(record, head);

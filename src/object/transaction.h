@@ -12,6 +12,7 @@
 #include "object/backing.h"
 #include "object/object.h"
 #include "stream/waits.h"
+#include "trace/trace.h"
 
 /* A record's state, noted to restore it after a failure. */
 struct sm_state {
@@ -128,9 +129,19 @@ void sm_detach_copy_of(struct sm_transaction *transaction, struct synced_mem *ow
 /* sm_leave() retires the copy, which belongs to no object. */
 void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy);
 
+/* The part of sm_set_head() for heads that lack a side, and for traces. */
+void sm_set_any_head(struct sm_record *record, unsigned head);
+
 /* Sets the sides in the head of a record, which stays in its file. No other function changes them, except where records
  * are divided, cut or joined (piece.c). A copy that loses the contents has none arriving either. */
-void sm_set_head(struct sm_record *record, unsigned head);
+static inline void sm_set_head(struct sm_record *record, unsigned head)
+{
+    const unsigned of_file = sm_raw_head(record) & (SM_IN_FILE | SM_PROMISED);
+    if (head != SYNCED_MEM_SYNCED || sm_trace_on())
+        sm_set_any_head(record, head);
+    else
+        atomic_store_explicit(&record->head, (unsigned char)(SYNCED_MEM_SYNCED | of_file), memory_order_relaxed);
+}
 
 /* Gives up the file's contents of a record that is in one, or about to be, for a call that writes other contents (backing.c). */
 static inline void sm_leave_file(struct sm_record *record)
@@ -163,7 +174,7 @@ void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost);
 /* Takes contents that were lost on arrival out of the record's head, and settles its promise. */
 static inline void sm_drop_lost(struct sm_record *record)
 {
-    if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
+    if (sm_inflight_lost(sm_slot_of(record, SM_CPU)) || sm_inflight_lost(sm_slot_of(record, SM_GPU)))
         sm_drop_arriving_if_lost(record, NULL);
     sm_settle(record);
 }
