@@ -8,12 +8,14 @@
 #include "object/move_stream.h"
 #include "object/overlap.h"
 #include "object/pair_list.h"
+#include "object/publish.h"
 #include "object/reclaim.h"
 #include "object/several.h"
 #include "object/gate.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct call {
@@ -51,11 +53,20 @@ static void drop_lost_contents(const struct call *call)
     }
 }
 
+static void publish_object(struct synced_mem *mem)
+{
+    if (sm_is_divided(mem))
+        sm_publish_object(mem);
+    else
+        sm_publish(sm_own_record(mem));
+    assert(sm_object_is_valid(mem));
+}
+
 static void end_round(struct call *call)
 {
     for (size_t i = 0; i < call->list.count; i++) {
-        sm_publish_object(call->list.to[i]);
-        sm_publish_object(call->list.from[i]);
+        publish_object(call->list.to[i]);
+        publish_object(call->list.from[i]);
     }
     sm_round_end(&call->round);
 }
@@ -179,9 +190,12 @@ static __attribute__((noinline)) synced_mem_status load_sources(struct call *cal
     return status == SYNCED_MEM_OK ? sm_waits_status(&call->round.waits) : status;
 }
 
-static synced_mem_status obtain_targets(struct call *call)
+static synced_mem_status obtain_targets(struct call *call, struct sm_expected *expected)
 {
     for (size_t i = 0; i < call->list.length; i++) {
+        sm_pair_plan(&call->common, &call->list.pairs[i], expected);
+        if (call->list.pairs[i].direct)
+            continue;
         if (sm_is_in_file_alone(call->list.pairs[i].from))
             SM_TRY(load_sources(call));
         struct sm_pair *const pair = name_pair(call, &call->list.pairs[i]);
@@ -202,6 +216,8 @@ static synced_mem_status find_waits(struct call *call)
 {
     struct sm_waits *const waits = &call->round.waits;
     for (size_t i = 0; i < call->list.length; i++) {
+        if (call->list.pairs[i].direct)
+            continue;
         struct sm_pair *const pair = name_pair(call, &call->list.pairs[i]);
         SM_TRY(sm_waits_go_on(waits, sm_pair_find_wait(&call->common, pair, waits)));
     }
@@ -210,12 +226,15 @@ static synced_mem_status find_waits(struct call *call)
 
 /* Copies each pair's contents, or queues or begins its transfer. Those that are queued run even after a failure, so
  * they are entered. */
-static synced_mem_status copy_pairs(struct call *call)
+static synced_mem_status copy_pairs(struct call *call, const struct sm_expected *expected)
 {
     struct sm_transfers *const transfers = &call->transfers;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (call->common.stream)
+    if (call->common.stream) {
         sm_batch_begin(&transfers->batch, call->common.stream);
+        sm_batch_expect(&transfers->batch, expected);
+    }
+    transfers->batch.reads = call->common.batch ? sm_inflight_reserve_many(expected->count) : NULL;
     for (size_t i = 0; i < call->list.length && status == SYNCED_MEM_OK; i++) {
         struct sm_pair *const pair = &call->list.pairs[i];
         if (pair->done)
@@ -225,6 +244,8 @@ static synced_mem_status copy_pairs(struct call *call)
         status = sm_pair_copy(&call->common, pair, sm_transfers_next(transfers));
         transfers->queued += pair->queued;
     }
+    sm_inflight_unreserve_many(transfers->batch.reads);
+    transfers->batch.reads = NULL;
     if (transfers->queued == 0)
         return status;
     const bool copied = status == SYNCED_MEM_OK;
@@ -267,13 +288,14 @@ static void end_source_writes(const struct call *call)
  * after the last pair has succeeded: pointers stay valid if the call fails. */
 static synced_mem_status run_locked_round(struct call *call)
 {
+    struct sm_expected expected = {.count = 0};
     synced_mem_status status = check_and_list(call);
     if (status == SYNCED_MEM_OK)
-        status = obtain_targets(call);
+        status = obtain_targets(call, &expected);
     if (status == SYNCED_MEM_OK)
         status = find_waits(call);
     if (status == SYNCED_MEM_OK)
-        status = copy_pairs(call);
+        status = copy_pairs(call, &expected);
     if (status == SYNCED_MEM_OK && is_complete(call))
         end_source_writes(call);
     keep_fresh_copies(call);

@@ -1,5 +1,5 @@
 /* One copy between two records. */
-#include "object/pair.h"
+#include "object/pair_heads.h"
 
 #include "base/caller.h"
 #include "base/status.h"
@@ -88,6 +88,29 @@ static struct route choose_route(const struct sm_pairs *pairs, const struct sm_p
     else
         route.way = is_route_staged(pairs, &route) ? STAGED : QUEUED;
     return route;
+}
+
+void sm_pair_plan(const struct sm_pairs *pairs, struct sm_pair *pair, struct sm_expected *expected)
+{
+    struct sm_copy *const source = sm_slot_of(pair->from, SM_GPU);
+    struct sm_copy *const target = sm_slot_of(pair->to, SM_GPU);
+    const int device = pairs->stream ? pairs->stream->device : SYNCED_MEM_DEVICE_CURRENT;
+    pair->direct = !pair->done && (sm_head(pair->from) & sm_bit(SM_GPU)) && pairs->side == SM_GPU &&
+                   source->device == device && target->device == device && !sm_copy_is_shared(source) &&
+                   source->untracked != SM_UNTRACKED_WRITE && sm_has_memory_to_write(pair->to, SM_GPU) &&
+                   !sm_inflight_unqueued(source, false) && !sm_inflight_queueing(target, true);
+    if (pair->direct)
+        sm_transfer_expect(expected, target, source, pair->size);
+}
+
+static struct route get_direct_route(const struct sm_pair *pair)
+{
+    return (struct route){.way = QUEUED,
+                          .direction = SM_D2D,
+                          .source = sm_slot_of(pair->from, SM_GPU),
+                          .target = sm_slot_of(pair->to, SM_GPU),
+                          .from_offset = pair->from_offset,
+                          .size = pair->size};
 }
 
 /* The next two functions find out whether the host's end of a transfer is page-locked. */
@@ -231,165 +254,6 @@ synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct s
     return find_target_wait(route.target, waits);
 }
 
-/* ---- Heads ---- */
-
-void sm_give_up_contents(struct sm_record *record)
-{
-    sm_close_write(record);
-    sm_set_head(record, SYNCED_MEM_UNINITIALIZED);
-    sm_leave_file(record);
-}
-
-/* Returns the next record of the pair's target, which views may have cut. */
-static struct sm_record *next_target(const struct sm_pair *pair, const struct sm_record *each)
-{
-    return sm_next_before(each, sm_begin_of(pair->to) + pair->size);
-}
-
-/* Returns whether the record's copy is the one that was read, or a part of it with bytes that were, and nobody has
- * written it since. Parts inherit the counts. */
-static bool is_source_unwritten(const struct sm_pair *pair, const struct sm_record *record, const struct sm_copy *gpu)
-{
-    const char *const data = sm_copy_data(gpu);
-    const bool has_bytes = data < pair->source_data + pair->size && pair->source_data < data + sm_size_of(record);
-    return pair->reads_gpu && (gpu == pair->source || (gpu->is_part && has_bytes)) &&
-           gpu->writes == pair->source_writes;
-}
-
-/* If another call has let a stream write meanwhile, that open write is not this call's to end. */
-static void end_record_write(const struct sm_pairs *pairs, const struct sm_pair *pair, struct sm_record *record)
-{
-    struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
-    if (!gpu || !gpu->writer || !gpu->writer_fence || !is_source_unwritten(pair, record, gpu))
-        return;
-    if (gpu->writer == pairs->stream)
-        sm_inflight_reopen(gpu);
-    else
-        sm_close_write(record);
-    if (record != pair->from)
-        sm_publish(record);
-}
-
-void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair)
-{
-    const size_t end = sm_begin_of(pair->from) + pair->from_offset + pair->size;
-    for (struct sm_record *each = sm_first_of(pair->from); each; each = sm_next_before(each, end))
-        end_record_write(pairs, pair, each);
-}
-
-static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
-{
-    sm_count_given(pair->to, pairs->side);
-    sm_close_write(pair->to);
-    sm_set_head(pair->to, sm_bit(pairs->side));
-    sm_leave_file(pair->to);
-    pair->done = true;
-}
-
-/* Takes the target out of the head: an unknown part of it was written. */
-static void drop_target_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
-{
-    for (struct sm_record *each = sm_first_of(pair->to); each; each = next_target(pair, each))
-        sm_set_head(each, sm_head(each) & ~sm_bits_of(each, pairs->side));
-}
-
-void sm_pair_set_heads(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
-{
-    pair->queued = false;
-    pair->fresh = NULL;
-    if (status == SYNCED_MEM_OK)
-        complete_pair(pairs, pair);
-    else
-        drop_target_contents(pairs, pair);
-}
-
-/*
- * Notes that the transfer has begun. Until it has ended the head has only the copies that the transfer does not write:
- *
- *    valid before        head meanwhile
- *    the other side      that side alone: it has the old contents, as a file has that the target is in besides
- *    nothing             unchanged
- *    the target alone    unchanged: its contents are arriving, and a call that needs them waits
- *
- * A store of the old contents from the target has ended, so it is settled: a call that settled it meanwhile would put
- * the arriving contents into the file.
- */
-static void begin_pair(const struct sm_pairs *pairs, struct sm_pair *pair, const struct route *route)
-{
-    sm_settle(pair->to);
-    const unsigned before = sm_head(pair->to);
-    const unsigned rest = before & ~sm_bits_of(pair->to, pairs->side);
-    pair->counted = rest == SYNCED_MEM_UNINITIALIZED && before != SYNCED_MEM_UNINITIALIZED && !sm_is_in_file(pair->to);
-    if (pair->counted)
-        sm_count_given(pair->to, pairs->side); /* a call that fails meanwhile must not take the head back */
-    else
-        sm_set_head(pair->to, rest);
-    pair->arrival = sm_fence_hold(route->target->write);
-    pair->target = route->target;
-    pair->target_writes = route->target->writes;
-    pair->target_given = route->target->given;
-    pair->head = sm_head(pair->to);
-    pair->fresh = NULL;
-}
-
-/* Returns whether nobody has used the target, or a part of it, since the transfer began. A pointer that was given out
- * meanwhile may have been written through, by the host without a count of the write. Parts inherit the counts. */
-static bool is_target_untouched(const struct sm_pair *pair, const struct sm_copy *now)
-{
-    return now && (now == pair->target || now->is_part) && now->writes == pair->target_writes &&
-           now->given == pair->target_given;
-}
-
-/* Takes the target out of the heads, except of parts that another call has used since. */
-static void drop_untouched_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
-{
-    for (struct sm_record *each = sm_first_of(pair->to); each; each = next_target(pair, each))
-        if (is_target_untouched(pair, sm_copy_of(each, pairs->side)))
-            sm_set_head(each, sm_head(each) & ~sm_bits_of(each, pairs->side));
-}
-
-static void leave_target(const struct sm_pair *pair)
-{
-    for (struct sm_record *each = sm_first_of(pair->to); each; each = next_target(pair, each)) {
-        if (pair->done)
-            sm_close_write(each);
-        if (each != pair->to)
-            sm_publish(each);
-    }
-}
-
-/* If an object has become divided meanwhile, the pair is copied once more, unless the head counted on the contents. If
- * the head counted on the arriving contents, a call that used the target meanwhile came after the copy. */
-static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
-{
-    struct sm_record *const to = pair->to;
-    if (status != SYNCED_MEM_OK && pair->counted)
-        drop_untouched_contents(pairs, pair);
-    if (status != SYNCED_MEM_OK)
-        return;
-    const bool same = sm_first_of(to) == to && is_target_untouched(pair, sm_copy_of(to, pairs->side));
-    const bool as_left = same && sm_head(to) == pair->head && sm_size_of(to) == pair->size;
-    if (as_left) {
-        sm_set_head(to, sm_bit(pairs->side));
-        sm_leave_file(to);
-        sm_count_given(to, pairs->side);
-        pair->target->arriving = pair->target->write == pair->arrival;
-    }
-    pair->done = as_left || pair->counted;
-}
-
-void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
-{
-    (void)sm_lock_record(pair->to); /* cannot fail, as the record was locked before */
-    for (struct sm_record *each = sm_first_of(pair->to); each; each = next_target(pair, each))
-        sm_drop_lost(each);
-    end_pair(pairs, pair, status);
-    leave_target(pair);
-    sm_unlock_record(pair->to);
-    sm_fence_drop(pair->arrival);
-    pair->arrival = NULL;
-}
-
 /* ---- Copying ---- */
 
 /* Copies with the locks held, unless that may hold up calls on other parts of an object. */
@@ -398,13 +262,13 @@ static synced_mem_status copy_by_host(const struct sm_pairs *pairs, struct sm_pa
     sm_guard_open(route->target);
     if (pairs->unlocked) {
         SM_TRY(sm_host_collection_add(pairs->by_host, route->target, route->source, route->from_offset, route->size));
-        begin_pair(pairs, pair, route);
+        sm_pair_begin(pairs, pair, route->target);
         return SYNCED_MEM_OK;
     }
     memcpy(sm_copy_data(route->target), (char *)sm_copy_data(route->source) + route->from_offset, route->size);
     route->target->writes++;
     route->target->arriving = false;
-    complete_pair(pairs, pair);
+    sm_pair_complete(pairs, pair);
     return SYNCED_MEM_OK;
 }
 
@@ -455,12 +319,9 @@ static synced_mem_status queue_transfer(const struct sm_pairs *pairs, const stru
                                         struct sm_transfer *transfer)
 {
     const bool arriving = route->target->arriving;
-    *transfer = (struct sm_transfer){.direction = route->direction,
-                                     .to = route->target,
-                                     .from = route->source,
-                                     .from_offset = route->from_offset,
-                                     .size = route->size,
-                                     .batch = route->direction == SM_D2D && on == pairs->stream ? pairs->batch : NULL};
+    sm_transfer_describe(transfer, route->direction, route->target, route->source, route->size);
+    transfer->from_offset = route->from_offset;
+    transfer->batch = route->direction == SM_D2D && on == pairs->stream ? pairs->batch : NULL;
     route->target->arriving = false;
     synced_mem_status status = SYNCED_MEM_OK;
     if (route->way == QUEUED)
@@ -480,7 +341,7 @@ static synced_mem_status enter_transfer(const struct sm_pairs *pairs, struct sm_
 {
     const synced_mem_status status = sm_transfer_enter(transfer, 1, NULL, on);
     if (status == SYNCED_MEM_OK && pairs->side == SM_CPU && route->target->write) {
-        begin_pair(pairs, pair, route);
+        sm_pair_begin(pairs, pair, route->target);
         return SYNCED_MEM_OK;
     }
     sm_pair_set_heads(pairs, pair, status);
@@ -502,11 +363,11 @@ static synced_mem_status transfer_contents(const struct sm_pairs *pairs, struct 
     const synced_mem_status status = queue_transfer(pairs, route, on, transfer);
     if (status != SYNCED_MEM_OK) {
         if (route->target->untracked == SM_UNTRACKED_WRITE)
-            drop_target_contents(pairs, pair);
+            sm_pair_drop_target(pairs, pair);
         return status;
     }
     if (route->way == STAGED)
-        begin_pair(pairs, pair, route);
+        sm_pair_begin(pairs, pair, route->target);
     else if (on != pairs->stream)
         return enter_transfer(pairs, pair, route, on, transfer);
     else
@@ -522,7 +383,7 @@ synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pai
         pair->done = true;
         return SYNCED_MEM_OK;
     }
-    const struct route route = choose_route(pairs, pair);
+    const struct route route = pair->direct ? get_direct_route(pair) : choose_route(pairs, pair);
     assert(!route.target->read_only);
     pair->source = route.source;
     pair->source_writes = route.source->writes;

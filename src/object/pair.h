@@ -25,6 +25,7 @@ struct sm_pair {
     size_t from_offset; /* of the contents in from */
     size_t size;        /* of to */
     bool done;          /* the contents are in to, or arrive without the host */
+    bool direct;        /* neither a wait nor memory is needed, and the transfer stays on the stream's device */
     bool queued;        /* the transfer is queued on the caller's stream and not entered */
     struct sm_stream
         *fresh; /* the target's new memory is usable in this stream's order, and has no fence yet; or NULL */
@@ -58,16 +59,20 @@ static inline bool sm_pair_moves(const struct sm_pair *pair)
     return sm_head(pair->from) != SYNCED_MEM_UNINITIALIZED;
 }
 
+/* Finds out whether the pair is direct, as most of a large call are, and then expects its transfer. The locks are held
+ * until it is copied. */
+void sm_pair_plan(const struct sm_pairs *pairs, struct sm_pair *pair, struct sm_expected *expected);
+
 /* Stores the stream in whose order new memory for the target is usable. NULL: host memory. Does not block. */
 synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const struct sm_pair *pair,
                                             struct sm_stream **stream);
 
-/* Gets memory for the target. SM_AGAIN: the memory must come from a user allocator, or takes the place of read-only
+/* Gets memory for the target of a pair that is not direct. SM_AGAIN: the memory must come from a user allocator, or takes the place of read-only
  * memory; both with nothing locked. Blocks as sm_find_pin(). On failure the object may have new memory. */
 synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair);
 
 /* Finds the next fence that the host waits for before it can copy the contents, and returns SM_AGAIN. Blocks as
- * sm_find_pin(). */
+ * sm_find_pin(). Not for a direct pair. */
 synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair, struct sm_waits *waits);
 
 /* Copies the contents, or queues or begins the transfer. sm_pair_find_wait() must have found no wait. If the pair is
