@@ -137,11 +137,14 @@ static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enu
 
 /* ---- Accesses ---- */
 
-/* Reserves a place among the readers of each record's device copy, for an access that reads. *reserved: a list, to
- * which this adds what is missing. */
-static synced_mem_status reserve_reads(const struct synced_mem *mem, enum sm_mode mode, struct sm_use **reserved)
+/* Reserves a place among the readers of each record's device copy, for an access that reads. *reserved: gets a list. */
+static synced_mem_status reserve_reads(const struct sm_transaction *transaction, enum sm_mode mode,
+                                       struct sm_use **reserved)
 {
+    const struct synced_mem *const mem = transaction->mem;
     struct sm_use **link = reserved;
+    if (mode == SM_READ && transaction->every)
+        *reserved = sm_inflight_reserve_many(transaction->records);
     for (struct sm_record *each = sm_first_record(mem); each && mode == SM_READ; each = sm_next_record(mem, each)) {
         if (!*link)
             *link = sm_inflight_reserve();
@@ -160,7 +163,7 @@ static void give_records(const struct synced_mem *mem, struct sm_use *reserved, 
         struct sm_use *const use = reserved;
         reserved = use ? use->next : NULL;
         if (use)
-            use->next = NULL;
+            *use = (struct sm_use){.next = NULL};
         sm_inflight_given(sm_copy_of(each, SM_GPU), use, stream, mode != SM_READ);
     }
     sm_inflight_unreserve_many(reserved);
@@ -232,7 +235,7 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
     if (status == SYNCED_MEM_OK && is_to_be_filled(mode))
         status = fill_device(transaction, mode, stream);
     if (status == SYNCED_MEM_OK)
-        status = reserve_reads(mem, mode, &reserved);
+        status = reserve_reads(transaction, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
         sm_inflight_unreserve_many(reserved);
         return status;

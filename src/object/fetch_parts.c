@@ -106,9 +106,6 @@ static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode m
 
 /* ---- Zeros on the device ---- */
 
-/* Fewer are filled one by one. */
-enum { LEAST_FILLS = 2 };
-
 static bool is_zeroed_on_device(const struct sm_record *record, enum sm_mode mode)
 {
     return get_access_work(record, SM_GPU, mode) == SM_ZERO && !sm_shared_copy(record);
@@ -161,15 +158,9 @@ static synced_mem_status find_zeros_stream(const struct synced_mem *mem, enum sm
 }
 
 /* Fills the pieces that have no contents, with one event for all. */
-static synced_mem_status zero_device_parts(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream,
-                                           bool *fetched, struct sm_waits *waits)
+static synced_mem_status zero_device_parts(const struct synced_mem *mem, enum sm_mode mode, size_t count,
+                                           struct sm_stream *stream, struct sm_waits *waits)
 {
-    size_t count = 0;
-    for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        count += is_zeroed_on_device(each, mode);
-    if (count < LEAST_FILLS)
-        return SYNCED_MEM_OK;
-    *fetched = true;
     if (!stream)
         SM_TRY(find_zeros_stream(mem, mode, &stream));
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
@@ -183,14 +174,6 @@ static synced_mem_status zero_device_parts(const struct synced_mem *mem, enum sm
 static bool is_moved(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
 {
     return get_access_work(record, side, mode) == SM_MOVE && !sm_shared_copy(record);
-}
-
-static size_t count_moves(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
-{
-    size_t count = 0;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        count += is_moved(each, side, mode);
-    return count;
 }
 
 static void set_side_valid(struct sm_record *record, enum sm_side side)
@@ -264,14 +247,6 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
 
 /* ---- Loads ---- */
 
-static size_t count_loads(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
-{
-    size_t count = 0;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        count += get_access_work(each, side, mode) == SM_LOAD;
-    return count;
-}
-
 /* Reads the records that are in files alone by one job. What was added is read even after a failure. */
 static synced_mem_status load_records(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, size_t count,
                                       const struct sm_stream *stream, struct sm_waits *waits)
@@ -293,28 +268,66 @@ static synced_mem_status load_records(const struct synced_mem *mem, enum sm_side
 
 /* ---- An access ---- */
 
+/* What the records of an object need. */
+struct needs {
+    size_t moves, loads, fills; /* fills: of separate device copies, or of the host's */
+    bool any;                   /* any work, or memory */
+};
+
+/* A copy that nobody may write is not usable. */
+static bool has_usable_copy(const struct sm_record *record, enum sm_side side)
+{
+    const struct sm_copy *const copy = sm_copy_of(record, side);
+    return copy && copy->untracked != SM_UNTRACKED_WRITE;
+}
+
+static struct needs find_needs(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+{
+    struct needs needs = {.any = false};
+    for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        const enum sm_work work = get_access_work(each, side, mode);
+        if (work == SM_NOTHING && has_usable_copy(each, side))
+            continue;
+        needs.any = true;
+        needs.moves += is_moved(each, side, mode);
+        needs.loads += work == SM_LOAD;
+        needs.fills += side == SM_CPU ? is_zeroed(each, mode) : is_zeroed_on_device(each, mode);
+    }
+    return needs;
+}
+
+/* Does the work of each record alone. */
+static synced_mem_status fetch_each(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+                                    struct sm_stream *stream, struct sm_waits *waits)
+{
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        SM_TRY(sm_waits_go_on(waits, sm_fetch(each, side, get_access_work(each, side, mode), stream, waits)));
+    return sm_waits_status(waits);
+}
+
+/* Does the work that several records have in common at once, and only if there is none that of each. *fetched: not all
+ * is done. */
 static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                      struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
+    const struct needs needs = find_needs(mem, side, mode);
     const bool has_several = !sm_has_one_record(mem);
-    const size_t moves = has_several ? count_moves(mem, side, mode) : 0;
-    const size_t loads = has_several ? count_loads(mem, side, mode) : 0;
-    *fetched = moves > 1 || loads > 0;
+    const bool moves_several = needs.moves > 1;
+    const bool loads_several = needs.loads > 0 && has_several;
+    const bool fills_several = side == SM_CPU ? needs.fills > 0 : needs.fills > 1;
+    *fetched = needs.any;
     SM_TRY(sm_fetch_memory(mem, side, stream, true));
-    if (moves > 1)
-        SM_TRY(move_records(mem, side, mode, moves, stream, waits));
-    if (loads > 0)
-        SM_TRY(load_records(mem, side, mode, loads, stream, waits));
-    if (side == SM_CPU)
+    if (!needs.any)
+        return SYNCED_MEM_OK;
+    if (moves_several)
+        SM_TRY(move_records(mem, side, mode, needs.moves, stream, waits));
+    if (loads_several)
+        SM_TRY(load_records(mem, side, mode, needs.loads, stream, waits));
+    if (fills_several && side == SM_CPU)
         SM_TRY(zero_parts(mem, mode, waits));
-    else
-        SM_TRY(zero_device_parts(mem, mode, stream, fetched, waits));
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-        const enum sm_work work = get_access_work(each, side, mode);
-        *fetched = *fetched || work != SM_NOTHING;
-        SM_TRY(sm_waits_go_on(waits, sm_fetch(each, side, work, stream, waits)));
-    }
-    return sm_waits_status(waits);
+    else if (fills_several)
+        SM_TRY(zero_device_parts(mem, mode, needs.fills, stream, waits));
+    return moves_several || loads_several || fills_several ? SYNCED_MEM_OK : fetch_each(mem, side, mode, stream, waits);
 }
 
 synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
