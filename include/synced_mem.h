@@ -241,8 +241,8 @@ SYNCED_MEM_API synced_mem_head_kind synced_mem_head(const synced_mem *mem);
 /*
  * A push or pull queues its transfer on the stream and returns. The stream waits for earlier work on the objects'
  * memory, and work queued on it afterwards sees the contents. Pointers to write expire. A list may be empty, or name an
- * object twice, which is moved once; an access to one of its objects waits for all: docs/guide/streams.md. After a
- * failure objects of the list may be SYNCED whose transfers had begun. Of a MIXED object it moves what the other side
+ * object twice, which is moved once; an access to one of its objects waits for others too: docs/guide/streams.md. After
+ * a failure objects of the list may be SYNCED whose transfers had begun. Of a MIXED object it moves what the other side
  * alone has, which may be nothing.
  *
  * Errors: GPU errors; ERR_FILE; ERR_INVALID_STATE (a push if the head is UNINITIALIZED or AT_GPU, a pull if it is

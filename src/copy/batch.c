@@ -13,6 +13,7 @@ void sm_batch_open(struct sm_batch *batch, const struct sm_stream *stream)
     batch->has_failed = false;
     batch->is_open = !sm_trace_on() && batch->direction != SM_D2D && sm_device_has_batches(stream->handle);
     sm_kernel_list_begin(&batch->list, stream, batch->is_async ? batch->room : 0);
+    batch->list.keeper = &batch->gather;
 }
 
 static bool overlaps(uintptr_t from, uintptr_t to, const void *target, size_t size)

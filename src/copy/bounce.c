@@ -22,7 +22,7 @@ struct sm_bounce {
     size_t bytes; /* of the buffer, with this struct */
     void *block;  /* the pool's */
     struct sm_fence *fence;
-    struct sm_bounce *next; /* the next buffer that was given back on the same stream */
+    struct sm_bounce *next; /* the next buffer that was given back on the same stream; before that, the taker's link */
     /* Valid in the first buffer on its stream: */
     struct sm_bounce *last;
     struct sm_bounce *other; /* the first buffer on another stream */
@@ -49,6 +49,11 @@ static size_t round_to_alignment(size_t size)
 void *sm_bounce_data(const struct sm_bounce *bounce)
 {
     return bounce->data;
+}
+
+struct sm_bounce **sm_bounce_link(struct sm_bounce *bounce)
+{
+    return &bounce->next;
 }
 
 static void count_bytes_out(size_t bytes)

@@ -15,6 +15,9 @@ struct sm_bounce;
  * staging buffers. */
 struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size);
 
+/* Returns a link for a list of buffers that its taker keeps. */
+struct sm_bounce **sm_bounce_link(struct sm_bounce *bounce);
+
 /* Returns the bytes in the buffer. */
 void *sm_bounce_data(const struct sm_bounce *bounce);
 

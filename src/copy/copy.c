@@ -42,8 +42,8 @@ struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source)
         return NULL;
     }
     const unsigned writes = copy->writes + 1;
-    clear_members(copy, offsetof(struct sm_copy, base), offsetof(struct sm_copy, writer_fence));
-    clear_members(copy, offsetof(struct sm_copy, writer_fence), sizeof *copy);
+    clear_members(copy, offsetof(struct sm_copy, write), offsetof(struct sm_copy, base));
+    clear_members(copy, offsetof(struct sm_copy, base), sizeof *copy);
     copy->device = (signed char)device;
     copy->source = (unsigned char)source;
     copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;

@@ -34,23 +34,11 @@ struct sm_member; /* memory/budget.h */
  * nobody wants the bytes that it reads. Memory that it writes is not usable. Neither may be freed. */
 enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
 
+/* The first 64 bytes are those that most calls use: a call on many objects is as fast as it gets them from memory. */
 struct sm_copy {
     /* The pointer that accessors return. The hot path of a stream may still read it in a free struct. So nothing
      * changes it before the struct is in use again. */
     _Atomic(void *) data;
-    void *base;   /* the allocation: base <= data, data + size of the object <= base + bytes */
-    size_t bytes; /* of the allocation */
-    union {
-        synced_mem_release_callback callback; /* of adopted memory */
-        const struct sm_allocator *allocator; /* of memory from an allocator */
-        void *block;                          /* of page-locked memory: the pool's, which wants it back */
-        struct sm_copy *newer; /* of cached device memory: the one that was kept next; see device_cache.h */
-    };
-    union {
-        void *user;            /* of adopted memory */
-        size_t alignment;      /* of memory from an allocator: the requested alignment */
-        struct sm_copy *older; /* of cached device memory: the one that was kept before */
-    };
     /* Work in flight, see inflight.h. Streams are given only memory that the device uses. So a host copy that is not
      * shared has no writer. */
 
@@ -62,11 +50,8 @@ struct sm_copy {
     struct sm_use *reads;
     /* Transfers before a later open write. Only a call that hands the memory back waits for them. */
     struct sm_use *covered;
-    /* The internal stream of the untracked work, if all of that work is on one. */
-    struct sm_stream *untracked_on;
-    struct sm_copy *next; /* in the retired list, or in a bin of the device cache */
-    unsigned writes;      /* counts the writes that may have changed the contents; goes on when the struct is reused */
-    signed char device;   /* of device, managed and the library's page-locked memory; else -1 */
+    unsigned writes;    /* counts the writes that may have changed the contents; goes on when the struct is reused */
+    signed char device; /* of device, managed and the library's page-locked memory; else -1 */
     unsigned char source : 4;    /* synced_mem_source */
     bool read_only : 1;          /* of memory of the caller's: the library never writes it */
     bool is_part : 1;            /* the memory is a part of another copy's, see part.h */
@@ -96,6 +81,22 @@ struct sm_copy {
         uint64_t kept_at;    /* of cached device memory: its place in the order of age */
         uint64_t retired_at; /* of a retired copy: its place in the order of retirement */
     };
+    void *base;   /* the allocation: base <= data, data + size of the object <= base + bytes */
+    size_t bytes; /* of the allocation */
+    union {
+        synced_mem_release_callback callback; /* of adopted memory */
+        const struct sm_allocator *allocator; /* of memory from an allocator */
+        void *block;                          /* of page-locked memory: the pool's, which wants it back */
+        struct sm_copy *newer; /* of cached device memory: the one that was kept next; see device_cache.h */
+    };
+    union {
+        void *user;            /* of adopted memory */
+        size_t alignment;      /* of memory from an allocator: the requested alignment */
+        struct sm_copy *older; /* of cached device memory: the one that was kept before */
+    };
+    /* The internal stream of the untracked work, if all of that work is on one. */
+    struct sm_stream *untracked_on;
+    struct sm_copy *next; /* in the retired list, or in a bin of the device cache */
 };
 
 /* Stands in an object for a missing copy. Another thread may give up the copy while the hot path reads the slot. The

@@ -16,11 +16,6 @@ enum { ELEMENT = 16, FIRST = 64 << 10, MOST = 1 << 20 };
  * for the last ones of the others some 20 microseconds before it sleeps. */
 enum { LEAST_SHARED = 512 << 10, AT_ONCE = 16, POLLS = 400 };
 
-static struct sm_bounce **get_link(const struct sm_bounce *buffer)
-{
-    return sm_bounce_data(buffer);
-}
-
 static size_t get_gap(const struct sm_gather *gather, const void *to)
 {
     return ((uintptr_t)to - gather->used) % ELEMENT;
@@ -40,9 +35,9 @@ static bool take_buffer(struct sm_gather *gather, int device, size_t room)
     struct sm_bounce *const buffer = sm_bounce_take(device, NULL, room);
     if (!buffer)
         return false;
-    *get_link(buffer) = gather->last;
+    *sm_bounce_link(buffer) = gather->last;
     gather->last = buffer;
-    gather->used = ELEMENT;
+    gather->used = 0;
     gather->room = room;
     return true;
 }
@@ -55,6 +50,14 @@ void *sm_gather_place(struct sm_gather *gather, int device, const void *to, size
     char *const place = (char *)sm_bounce_data(gather->last) + gather->used + get_gap(gather, to);
     gather->used += get_gap(gather, to) + size;
     return place;
+}
+
+/* Puts it below the last buffer, which may have room. */
+void sm_gather_keep(struct sm_gather *gather, struct sm_bounce *buffer)
+{
+    struct sm_bounce **const link = gather->last ? sm_bounce_link(gather->last) : &gather->last;
+    *sm_bounce_link(buffer) = *link;
+    *link = buffer;
 }
 
 /* ---- Copies by several threads ---- */
@@ -140,7 +143,8 @@ void sm_gather_fill(struct sm_gather *gather)
 static struct sm_bounce *remove_last(struct sm_gather *gather)
 {
     struct sm_bounce *const buffer = gather->last;
-    gather->last = *get_link(buffer);
+    gather->last = *sm_bounce_link(buffer);
+    *sm_bounce_link(buffer) = NULL;
     return buffer;
 }
 

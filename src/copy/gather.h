@@ -16,7 +16,7 @@ struct sm_gather_piece {
 
 /* The buffers of one call's transfers. Beside pieces, all is 0 at first. */
 struct sm_gather {
-    struct sm_bounce *last;         /* each buffer begins with a pointer to the one before it */
+    struct sm_bounce *last;         /* linked to the one before it, and so on */
     size_t used;                    /* bytes of the last buffer */
     size_t room;                    /* of the last buffer */
     struct sm_gather_piece *pieces; /* the caller provides room for one of each transfer */
@@ -37,6 +37,9 @@ static inline void sm_gather_add(struct sm_gather *gather, void *place, const vo
 
 /* Copies the listed sources, by several threads if they are large. On return they have been read. */
 void sm_gather_fill(struct sm_gather *gather);
+
+/* Keeps another buffer of the call's until they are given back. */
+void sm_gather_keep(struct sm_gather *gather, struct sm_bounce *buffer);
 
 /* Gives all buffers back, as sm_bounce_give(). Listed sources are not copied any more. */
 void sm_gather_give(struct sm_gather *gather, struct sm_fence *fence);

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "copy/bounce.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* The most entries of one kernel, which limits the memory of its list. */
@@ -18,12 +19,16 @@ void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *s
 
 void sm_kernel_list_open(struct sm_kernel_list *list, int device)
 {
+    if (list->device != device)
+        list->probe.since = 0;
     list->is_open = true;
     list->has_room = false;
     list->device = device;
     list->look_at = sm_kernel_way_least();
-    list->probe.since = 0;
 }
+
+/* Whether the last call on the device had a kernel make its copies. */
+static atomic_bool has_used_kernel[SM_MAX_DEVICES];
 
 static unsigned choose_blocks(const struct sm_kernel_list *list, enum sm_direction direction)
 {
@@ -35,6 +40,17 @@ static void look_for_room(struct sm_kernel_list *list)
 {
     if (list->is_open && list->probe.since == 0)
         list->is_open = sm_kernel_probe_begin(&list->probe, list->device);
+}
+
+void sm_kernel_list_foresee(struct sm_kernel_list *list, int device, size_t copies)
+{
+    list->probe.since = 0;
+    if (device < 0 || copies > SM_FEW_ENTRIES || !sm_kernel_way_is_open(device, copies) ||
+        !atomic_exchange_explicit(&has_used_kernel[device], false, memory_order_relaxed))
+        return;
+    list->is_open = true;
+    list->device = device;
+    look_for_room(list);
 }
 
 void sm_kernel_list_expect(struct sm_kernel_list *list, enum sm_direction direction, const struct sm_expected *expected)
@@ -70,7 +86,7 @@ static void give_buffer(struct sm_bounce *buffer, struct sm_stream *stream)
 /* Queues a kernel. value: -1 for copies. Returns whether it is queued. Every kernel has a buffer, also if it needs no
  * memory for its entries: shutdown waits for all buffers, and so for all kernels, before it unloads their code. */
 static bool launch_kernel(const struct sm_list_entry *entries, size_t count, int value, unsigned blocks,
-                          struct sm_stream *stream)
+                          struct sm_gather *keeper, struct sm_stream *stream)
 {
     struct sm_list_job job;
     const bool is_few = count <= SM_FEW_ENTRIES;
@@ -83,10 +99,12 @@ static bool launch_kernel(const struct sm_list_entry *entries, size_t count, int
     if (is_few)
         memcpy(job.few, entries, count * sizeof *entries);
     const bool queued = sm_device_run_list(stream->device, &job, blocks, stream->handle) == SYNCED_MEM_OK;
-    if (queued)
-        give_buffer(buffer, stream);
-    else
+    if (!queued)
         sm_bounce_give(buffer, NULL);
+    else if (keeper)
+        sm_gather_keep(keeper, buffer);
+    else
+        give_buffer(buffer, stream);
     return queued;
 }
 
@@ -99,7 +117,7 @@ static size_t launch_kernels(const struct sm_kernel_list *list, int value, unsig
     while (goes_on && queued < list->count) {
         const size_t left = list->count - queued;
         const size_t some = left < MOST_ENTRIES ? left : MOST_ENTRIES;
-        goes_on = launch_kernel(list->entries + queued, some, value, blocks, stream);
+        goes_on = launch_kernel(list->entries + queued, some, value, blocks, list->keeper, stream);
         queued += goes_on ? some : 0;
     }
     sm_detail_set(&first);
@@ -125,7 +143,10 @@ size_t sm_kernel_list_send(struct sm_kernel_list *list, enum sm_direction direct
     const unsigned blocks = choose_blocks(list, direction);
     if (blocks == 0 || !find_room(list, sm_kernel_way_patience(direction, list->count, list->bytes)))
         return 0;
-    return count_copies(launch_kernels(list, -1, blocks, stream));
+    const size_t queued = launch_kernels(list, -1, blocks, stream);
+    if (queued > 0)
+        atomic_store_explicit(&has_used_kernel[list->device], true, memory_order_relaxed);
+    return count_copies(queued);
 }
 
 bool sm_kernel_list_send_one(struct sm_kernel_list *list, struct sm_stream *stream)

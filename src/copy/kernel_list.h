@@ -5,13 +5,14 @@
 #ifndef SM_KERNEL_LIST_H
 #define SM_KERNEL_LIST_H
 
+#include "copy/gather.h"
 #include "copy/kernel_start.h"
 #include "copy/kernel_way.h"
 #include "device/copy_list.h"
 #include "stream/stream.h"
 
 /* A call lists its next copies while a kernel makes so many. */
-enum { SM_KERNEL_AT_ONCE = 2048 };
+enum { SM_KERNEL_AT_ONCE = 1024 };
 
 /* The copies that a caller is about to list, as far as it knows. */
 struct sm_expected {
@@ -30,8 +31,13 @@ struct sm_kernel_list {
     size_t look_at; /* with so many entries the call looks whether a kernel is faster, and then for room */
     int device;
     struct sm_kernel_probe probe;
+    struct sm_gather
+        *keeper; /* keeps the kernels' buffers, and gives them back behind the kernels; NULL: nobody does */
 };
 
+/* Begins a call, or a round of one, that knows its copies later. If there are few, and the last call on the device had
+ * a kernel make its own, begins to look for room. */
+void sm_kernel_list_foresee(struct sm_kernel_list *list, int device, size_t copies);
 /* Prepares the list to collect copies for the stream. It collects none if the way by kernel is closed for so many
  * copies, nor for an internal stream, where a kernel that waits would hold up later copies. */
 void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *stream, size_t copies);

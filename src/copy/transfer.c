@@ -359,10 +359,12 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
 
 static void give_gathered(struct sm_gather *gather, struct sm_fence *fence, bool untracked)
 {
-    if (gather && untracked)
+    if (gather && untracked) {
         sm_gather_lose(gather);
-    else if (gather)
+        sm_device_keep_lists(); /* a kernel may run for ever */
+    } else if (gather) {
         sm_gather_give(gather, fence);
+    }
 }
 
 /* The write takes over the caller's hold on the fence. */

@@ -26,7 +26,14 @@ struct call {
     struct sm_transfers transfers; /* queued on the caller's stream, at most one for each pair */
     void *block;                   /* the memory of the transfers; NULL: the caller has it */
     struct sm_host_collection by_host;
+    size_t direct; /* the number of direct pairs in the list */
+    bool is_complete;
 };
+
+static bool are_all_direct(const struct call *call)
+{
+    return call->direct == call->list.length;
+}
 
 /* The list of transfers is empty. */
 static synced_mem_status make_room(struct call *call, size_t pairs)
@@ -43,15 +50,6 @@ static synced_mem_status make_room(struct call *call, size_t pairs)
 }
 
 /* ---- Objects and locks ---- */
-
-/* Takes lost contents out of the heads of the pairs' records. */
-static void drop_lost_contents(const struct call *call)
-{
-    for (size_t i = 0; i < call->list.length; i++) {
-        sm_drop_lost(call->list.pairs[i].to);
-        sm_drop_lost(call->list.pairs[i].from);
-    }
-}
 
 static void publish_object(struct synced_mem *mem)
 {
@@ -124,20 +122,40 @@ static synced_mem_status find_stream(struct call *call)
     return SYNCED_MEM_OK;
 }
 
-/* Lists the pairs after the first checks, and does the others. */
-static synced_mem_status check_and_list(struct call *call)
+/* Takes lost contents out of the heads of the pairs' records, finds out which pairs are direct, and checks that their
+ * memory does not overlap. */
+static synced_mem_status plan_pairs(struct call *call, struct sm_expected *expected)
 {
+    struct sm_pair_list *const list = &call->list;
+    bool has_memory_of_user = false;
+    call->direct = 0;
+    for (struct sm_pair *each = list->pairs; each < list->pairs + list->length; each++) {
+        sm_drop_lost(each->to);
+        sm_drop_lost(each->from);
+        has_memory_of_user = has_memory_of_user || sm_pair_has_memory_of_user(&call->common, each);
+        sm_pair_plan(&call->common, each, expected);
+        call->direct += each->direct;
+    }
+    if (has_memory_of_user)
+        SM_TRY(sm_check_overlaps(&call->common, list->pairs, list->length, &call->round.failed));
+    return SYNCED_MEM_OK;
+}
+
+/* Lists the pairs after the first checks, and does the others. */
+static synced_mem_status check_and_list(struct call *call, struct sm_expected *expected)
+{
+    const bool has_parts = call->list.has_pieces || sm_roots_have_parts(&call->round.roots);
     SM_TRY(check_sizes(call));
     if (call->round.roots.count < 2 * call->list.count) /* a root has several of the objects */
         SM_TRY(sm_check_names(call->list.to, call->list.from, call->list.count, &call->round.failed));
-    SM_TRY(sm_pair_list_fill(&call->list));
-    call->common.unlocked = sm_roots_have_parts(&call->round.roots);
+    SM_TRY(sm_pair_list_fill(&call->list, has_parts));
+    call->common.unlocked = has_parts && sm_roots_have_parts(&call->round.roots);
     call->common.by_host = &call->by_host;
     call->by_host.room = call->list.length;
     SM_TRY(make_room(call, call->list.length));
-    drop_lost_contents(call);
-    SM_TRY(sm_check_overlaps(&call->common, call->list.pairs, call->list.length, &call->round.failed));
-    return call->common.side == SM_GPU ? find_stream(call) : SYNCED_MEM_OK;
+    if (call->common.side == SM_GPU)
+        SM_TRY(find_stream(call));
+    return plan_pairs(call, expected);
 }
 
 /* Notes that a failure is about a pair. */
@@ -190,10 +208,9 @@ static __attribute__((noinline)) synced_mem_status load_sources(struct call *cal
     return status == SYNCED_MEM_OK ? sm_waits_status(&call->round.waits) : status;
 }
 
-static synced_mem_status obtain_targets(struct call *call, struct sm_expected *expected)
+static synced_mem_status obtain_targets(struct call *call)
 {
     for (size_t i = 0; i < call->list.length; i++) {
-        sm_pair_plan(&call->common, &call->list.pairs[i], expected);
         if (call->list.pairs[i].direct)
             continue;
         if (sm_is_in_file_alone(call->list.pairs[i].from))
@@ -224,19 +241,13 @@ static synced_mem_status find_waits(struct call *call)
     return sm_waits_status(waits);
 }
 
-/* Copies each pair's contents, or queues or begins its transfer. Those that are queued run even after a failure, so
- * they are entered. */
-static synced_mem_status copy_pairs(struct call *call, const struct sm_expected *expected)
+/* Copies each of some pairs' contents, or queues or begins its transfer. Those that are queued run even after a failure,
+ * so they are entered. */
+static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begin, const struct sm_pair *end)
 {
     struct sm_transfers *const transfers = &call->transfers;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (call->common.stream) {
-        sm_batch_begin(&transfers->batch, call->common.stream);
-        sm_batch_expect(&transfers->batch, expected);
-    }
-    transfers->batch.reads = call->common.batch ? sm_inflight_reserve_many(expected->count) : NULL;
-    for (size_t i = 0; i < call->list.length && status == SYNCED_MEM_OK; i++) {
-        struct sm_pair *const pair = &call->list.pairs[i];
+    for (struct sm_pair *pair = begin; pair < end && status == SYNCED_MEM_OK; pair++) {
         if (pair->done)
             continue;
         (void)name_pair(call, pair);
@@ -244,22 +255,42 @@ static synced_mem_status copy_pairs(struct call *call, const struct sm_expected 
         status = sm_pair_copy(&call->common, pair, sm_transfers_next(transfers));
         transfers->queued += pair->queued;
     }
-    sm_inflight_unreserve_many(transfers->batch.reads);
-    transfers->batch.reads = NULL;
     if (transfers->queued == 0)
         return status;
     const bool copied = status == SYNCED_MEM_OK;
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status entered = sm_transfers_enter(transfers, call->common.stream);
     const bool are_sent = !transfers->batch.has_failed;
-    for (size_t i = 0; i < call->list.length; i++)
-        if (call->list.pairs[i].queued)
-            sm_pair_set_heads(&call->common, &call->list.pairs[i], are_sent ? entered : SYNCED_MEM_ERR_CUDA);
+    for (struct sm_pair *pair = begin; pair < end; pair++)
+        if (pair->queued)
+            sm_pair_set_heads(&call->common, pair, are_sent ? entered : SYNCED_MEM_ERR_CUDA);
     if (!are_sent || (copied && entered != SYNCED_MEM_OK))
         call->round.failed = NULL; /* it may be because of any of the pairs */
     if (!copied)
         sm_detail_set(&first);
     return copied ? entered : status;
+}
+
+/* Direct pairs are copied in blocks, each while the processor's cache has it. */
+static synced_mem_status copy_pairs(struct call *call, const struct sm_expected *expected)
+{
+    struct sm_batch *const batch = &call->transfers.batch;
+    struct sm_pair *const end = call->list.pairs + call->list.length;
+    const size_t most = are_all_direct(call) ? SM_KERNEL_AT_ONCE : call->list.length;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (call->common.stream) {
+        sm_batch_begin(batch, call->common.stream);
+        sm_batch_expect(batch, expected);
+    }
+    batch->reads = call->common.batch ? sm_inflight_reserve_many(expected->count) : NULL;
+    for (struct sm_pair *pair = call->list.pairs; pair < end && status == SYNCED_MEM_OK;) {
+        struct sm_pair *const behind = (size_t)(end - pair) > most ? pair + most : end;
+        status = copy_some_pairs(call, pair, behind);
+        pair = behind;
+    }
+    sm_inflight_unreserve_many(batch->reads);
+    batch->reads = NULL;
+    return status;
 }
 
 /* The allocation of new memory that nothing was queued to is entered. */
@@ -270,7 +301,7 @@ static void keep_fresh_copies(struct call *call)
             sm_pair_keep_fresh(&call->common, &call->list.pairs[i]);
 }
 
-static bool is_complete(const struct call *call)
+static bool are_all_done(const struct call *call)
 {
     size_t i = 0;
     while (i < call->list.length && call->list.pairs[i].done)
@@ -289,16 +320,18 @@ static void end_source_writes(const struct call *call)
 static synced_mem_status run_locked_round(struct call *call)
 {
     struct sm_expected expected = {.count = 0};
-    synced_mem_status status = check_and_list(call);
-    if (status == SYNCED_MEM_OK)
-        status = obtain_targets(call, &expected);
-    if (status == SYNCED_MEM_OK)
+    synced_mem_status status = check_and_list(call, &expected);
+    if (status == SYNCED_MEM_OK && !are_all_direct(call))
+        status = obtain_targets(call);
+    if (status == SYNCED_MEM_OK && !are_all_direct(call))
         status = find_waits(call);
     if (status == SYNCED_MEM_OK)
         status = copy_pairs(call, &expected);
-    if (status == SYNCED_MEM_OK && is_complete(call))
+    call->is_complete = status == SYNCED_MEM_OK && (are_all_direct(call) || are_all_done(call));
+    if (call->is_complete)
         end_source_writes(call);
-    keep_fresh_copies(call);
+    if (!are_all_direct(call))
+        keep_fresh_copies(call);
     return status;
 }
 
@@ -337,14 +370,19 @@ static void enter_and_end_source_writes(const struct call *call)
 static synced_mem_status run_round(struct call *call)
 {
     call->by_host.fence = NULL;
+    if (call->common.side == SM_GPU)
+        sm_kernel_list_foresee(&call->transfers.batch.list, sm_device(call->list.to[0]), call->list.count);
     SM_TRY(sm_round_begin(&call->round));
     synced_mem_status status = run_locked_round(call);
-    const bool was_complete = is_complete(call);
+    const bool was_complete = call->is_complete;
     end_round(call);
     status = follow_arrivals(call, sm_round_wait(&call->round, call->common.side, status));
     sm_fence_drop(call->by_host.fence);
-    if (status == SYNCED_MEM_OK && !was_complete && is_complete(call))
-        enter_and_end_source_writes(call);
+    if (status == SYNCED_MEM_OK && !was_complete) {
+        call->is_complete = are_all_done(call);
+        if (call->is_complete)
+            enter_and_end_source_writes(call);
+    }
     sm_stream_drop(call->common.stream);
     call->common.stream = NULL;
     return status == SYNCED_MEM_OK ? status : reopen_objects(call, status);
@@ -358,7 +396,7 @@ static synced_mem_status run_rounds(struct call *call)
     sm_roots_list_both(&call->round.roots, call->list.to, call->list.from, call->list.count);
     do
         status = run_round(call);
-    while (status == SYNCED_MEM_OK && !is_complete(call));
+    while (status == SYNCED_MEM_OK && !call->is_complete);
     sm_pair_list_end(&call->list);
     free(call->block);
     return sm_reap_after(status, call->common.side == SM_CPU);

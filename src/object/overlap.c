@@ -125,13 +125,10 @@ static bool is_written(const struct sm_record *record, enum sm_side side)
 }
 
 /* The library's memory belongs to one object, unless the caller has given it to another object too. */
-static bool has_memory_of_user(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count)
+bool sm_pair_has_memory_of_user(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    bool found = false;
-    for (size_t i = 0; i < count && !found; i++)
-        found = may_share_memory(all[i].to, pairs->side) || may_share_memory(all[i].from, SM_CPU) ||
-                may_share_memory(all[i].from, SM_GPU);
-    return found;
+    return may_share_memory(pair->to, pairs->side) || may_share_memory(pair->from, SM_CPU) ||
+           may_share_memory(pair->from, SM_GPU);
 }
 
 /* Adds the bytes that the pair writes, or reads. */
@@ -165,8 +162,6 @@ synced_mem_status sm_check_overlaps(const struct sm_pairs *pairs, const struct s
 {
     struct range few[FEW];
     const struct range *earlier;
-    if (!has_memory_of_user(pairs, all, count))
-        return SYNCED_MEM_OK;
     struct range *const ranges = make_room(count, RANGES_OF_PAIR, few);
     if (!ranges)
         return refuse_room(count);

@@ -11,6 +11,9 @@
 synced_mem_status sm_check_names(struct synced_mem *const *to, struct synced_mem *const *from, size_t count,
                                  struct synced_mem **failed);
 
+/* Returns whether the pair uses memory of the caller's, who may have given it to several objects. */
+bool sm_pair_has_memory_of_user(const struct sm_pairs *pairs, const struct sm_pair *pair);
+
 /* Checks that no pair writes memory of another object in the call, as the caller may give the same memory to several
  * objects. Needs the locks of all objects. *failed: an object that is written. ERR_INVALID_ARGUMENT,
  * ERR_OUT_OF_HOST_MEMORY. */

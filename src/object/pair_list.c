@@ -105,18 +105,20 @@ static void release_pair(const struct sm_pair *pair)
     sm_drop_record(pair->from);
 }
 
-synced_mem_status sm_pair_list_fill(struct sm_pair_list *list)
+synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts)
 {
-    SM_TRY(align_all(list));
-    const size_t length = count_pairs(list);
-    struct sm_pair first;
+    if (has_parts)
+        SM_TRY(align_all(list));
+    const size_t length = has_parts ? count_pairs(list) : list->count;
+    struct sm_pair first = {.to = NULL};
     struct sm_pair *const block = length > 1 ? calloc(length, sizeof *block) : NULL;
     struct sm_pair *const pairs = length > 1 ? block : &first;
     if (!pairs)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", length);
     list_pairs(list, pairs);
-    for (size_t i = 0; i < list->length; i++)
+    for (size_t i = 0; list->has_pieces && i < list->length; i++)
         release_pair(&list->pairs[i]);
+    list->has_pieces = has_parts;
     free(list->block);
     list->block = block;
     list->one = pairs[0];
@@ -127,7 +129,7 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list)
 
 void sm_pair_list_end(struct sm_pair_list *list)
 {
-    for (size_t i = 0; i < list->length; i++) {
+    for (size_t i = 0; list->has_pieces && i < list->length; i++) {
         sm_drop_held_record(list->pairs[i].to);
         sm_drop_held_record(list->pairs[i].from);
     }

@@ -17,11 +17,12 @@ struct sm_pair_list {
     size_t length;
     struct sm_pair *block; /* the pairs' memory; NULL: they are in one */
     struct sm_pair one;
+    bool has_pieces; /* some of the records are held, as they are pieces */
 };
 
-/* Lists the pairs. What was done of the pairs listed before stays done. No pair has a begun transfer.
+/* Lists the pairs. has_parts: an object is in parts, or was when they were listed before. What was done of the pairs listed before stays done. No pair has a begun transfer.
  * ERR_OUT_OF_HOST_MEMORY: the list is as before. */
-synced_mem_status sm_pair_list_fill(struct sm_pair_list *list);
+synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts);
 
 /* Lets go of the records, and frees the list. No lock may be held: it takes and releases them. */
 void sm_pair_list_end(struct sm_pair_list *list);

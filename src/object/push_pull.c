@@ -29,6 +29,7 @@ struct call {
     struct sm_file_reads reads;    /* of contents that are in files alone */
     void *block;                   /* the memory of the transfers if the caller's has too little room; else NULL */
     const struct sm_fence *polled; /* the fence that was polled last; never read */
+    struct sm_mention *left;       /* the first mention whose record the round has not left */
     bool has_parts;                /* one of the roots is divided */
     bool holds;                    /* the records are held while nothing is locked */
     bool arrives_alone;            /* of a pull: the contents arrive though the call does not wait for them */
@@ -60,6 +61,7 @@ static synced_mem_status list_records(struct call *call)
     SM_TRY(sm_mentions_list(mentions, call->mems, call->count, call->side));
     if (call->round.roots.count < call->count) /* only objects of one root have records in common */
         sm_mentions_remove_repeated(mentions);
+    call->left = mentions->list;
     call->has_parts = sm_roots_have_parts(&call->round.roots);
     transfers->batch.stages_all = call->round.roots.count > 1 && call->has_parts;
     if (mentions->count <= transfers->room)
@@ -75,6 +77,7 @@ static synced_mem_status list_records(struct call *call)
 
 static synced_mem_status begin_round(struct call *call)
 {
+    sm_kernel_list_foresee(&call->transfers.batch.list, sm_device(call->mems[0]), call->count);
     SM_TRY(sm_round_begin(&call->round));
     const synced_mem_status status = list_records(call);
     if (status == SYNCED_MEM_OK)
@@ -125,7 +128,7 @@ static void end_round(struct call *call, synced_mem_status status)
     call->holds = call->round.waits.count > 0 || call->transfers.staged > 0;
     if (call->holds)
         sm_mentions_hold(&call->mentions);
-    for (struct sm_mention *each = call->mentions.list; each < get_end_of_list(call); each++)
+    for (struct sm_mention *each = call->left; each < get_end_of_list(call); each++)
         leave_record(call, each, status);
     for (size_t i = 0; call->has_parts && i < call->count; i++)
         if (sm_is_divided(call->mems[i]))
@@ -279,6 +282,47 @@ static synced_mem_status check_and_find_stream(struct call *call)
     return SYNCED_MEM_OK;
 }
 
+/* Queues the moves of some records, and enters them with one event. */
+static synced_mem_status move_records(struct call *call, struct sm_mention *begin, const struct sm_mention *end)
+{
+    struct sm_batch *const batch = &call->transfers.batch;
+    synced_mem_status status = SYNCED_MEM_OK;
+    batch->reads = call->mentions.count > 1 ? sm_inflight_reserve_many((size_t)(end - begin)) : NULL;
+    for (struct sm_mention *each = begin; each < end && status == SYNCED_MEM_OK && call->round.waits.count == 0;
+         each++) {
+        call->round.failed = each->object;
+        status = move_record(call, each);
+    }
+    sm_inflight_unreserve_many(batch->reads); /* a record that is not moved, or is staged, needs none */
+    batch->reads = NULL;
+    if (batch->has_failed)
+        call->round.failed = NULL; /* it may be because of any of the objects */
+    if (call->reads.job)
+        sm_file_reads_begin(&call->reads);
+    if (status != SYNCED_MEM_OK)
+        return sm_transfers_enter_unsent(&call->transfers, call->stream, status);
+    status = sm_transfers_enter(&call->transfers, call->stream);
+    if (status != SYNCED_MEM_OK)
+        call->round.failed = NULL;
+    return status;
+}
+
+/* Moves records that need nothing but their transfers, each block while the processor's cache has it. */
+static synced_mem_status move_in_blocks(struct call *call)
+{
+    const struct sm_mention *const end = get_end_of_list(call);
+    synced_mem_status status = SYNCED_MEM_OK;
+    call->arrives_alone = is_pull(call);
+    while (call->left < end && status == SYNCED_MEM_OK) {
+        const struct sm_mention *const behind =
+            end - call->left > SM_KERNEL_AT_ONCE ? call->left + SM_KERNEL_AT_ONCE : end;
+        status = move_records(call, call->left, behind);
+        while (call->left < behind && status == SYNCED_MEM_OK)
+            leave_record(call, call->left++, SYNCED_MEM_OK);
+    }
+    return status;
+}
+
 /* Queues nothing until all checks have passed, all waits are over, and all memory that is obtained alone is there. */
 static synced_mem_status move_all_records(struct call *call)
 {
@@ -292,35 +336,22 @@ static synced_mem_status move_all_records(struct call *call)
     sm_batch_begin(batch, call->stream);
     sm_batch_expect(batch, &expected);
     synced_mem_status status = SYNCED_MEM_OK;
+    bool are_direct = call->mentions.count > 1;
     for (struct sm_mention *each = call->mentions.list; each < end && status == SYNCED_MEM_OK; each++) {
+        if (each->direct)
+            continue;
+        are_direct = false;
         call->round.failed = each->object;
-        if (!each->direct)
-            status = prepare_target(call, each);
+        status = prepare_target(call, each);
     }
     if (status != SYNCED_MEM_OK)
         return status;
     call->reads = (struct sm_file_reads){.room = call->mentions.count, .by_kernel = true};
-    batch->reads = call->mentions.count > 1 ? sm_inflight_reserve_many(call->mentions.count) : NULL;
-    for (struct sm_mention *each = call->mentions.list;
-         each < end && status == SYNCED_MEM_OK && call->round.waits.count == 0; each++) {
-        call->round.failed = each->object;
-        status = move_record(call, each);
-    }
-    sm_inflight_unreserve_many(batch->reads); /* a record that is not moved, or is staged, needs none */
-    batch->reads = NULL;
-    if (batch->has_failed)
-        call->round.failed = NULL; /* it may be because of any of the objects */
-    if (call->reads.job)
-        sm_file_reads_begin(&call->reads);
-    if (status != SYNCED_MEM_OK)
-        return sm_transfers_enter_unsent(&call->transfers, call->stream, status);
-    status = sm_transfers_enter(&call->transfers, call->stream);
-    if (status != SYNCED_MEM_OK) {
-        call->round.failed = NULL;
-        return status;
-    }
+    if (are_direct)
+        return move_in_blocks(call);
+    status = move_records(call, call->mentions.list, end);
     call->arrives_alone = is_pull(call) && (call->transfers.staged == 0 || sm_staged_has_threads());
-    return SYNCED_MEM_OK;
+    return status;
 }
 
 /* ---- After the round ---- */

@@ -174,10 +174,24 @@ static size_t take_page_locked_memory(synced_mem **taken, size_t room)
     return count;
 }
 
+enum { PARTS = 20, PART = 100 };
+
+/* Returns an object, every second part of which has no contents. */
+static synced_mem *make_parts(synced_mem **views)
+{
+    sm_kernel_way_set_least(1000);
+    synced_mem *const root = make_on(PARTS * PART, 0);
+    for (size_t i = 0; i < PARTS; i++)
+        OK(synced_mem_view(&views[i], root, PART * i, PART, NULL));
+    for (size_t i = 0; i < PARTS; i += 2)
+        given(synced_mem_overwrite_gpu_data_on(views[i], stream));
+    use_kernels(1);
+    return root;
+}
+
 /* The calls that fail one after the other; the access then fails, and succeeds when it is made again. */
 START_TEST(zeros_are_refused)
 {
-    enum { PARTS = 20, PART = 100 };
     static const struct {
         const char *calls[2];
         synced_mem_status status;
@@ -187,13 +201,7 @@ START_TEST(zeros_are_refused)
     synced_mem *views[PARTS];
     unsigned char found[PART];
     begin();
-    sm_kernel_way_set_least(1000);
-    synced_mem *const root = make_on(PARTS * PART, 0);
-    for (size_t i = 0; i < PARTS; i++)
-        OK(synced_mem_view(&views[i], root, PART * i, PART, NULL));
-    for (size_t i = 0; i < PARTS; i += 2)
-        given(synced_mem_overwrite_gpu_data_on(views[i], stream));
-    use_kernels(1);
+    synced_mem *const root = make_parts(views);
     for (int i = 0; i < 2 && rows[_i].calls[i]; i++)
         emu_fail(rows[_i].calls[i], _i == 2 && i == 0 ? 2 : 1, cudaErrorUnknown, false);
     const synced_mem_status status = status_of(synced_mem_gpu_data_on(root, stream));
@@ -350,16 +358,11 @@ END_TEST
 /* Each allocation for the zeros of several parts fails once. */
 START_TEST(no_memory_for_zeros)
 {
-    enum { PARTS = 20, PART = 100 };
     synced_mem *views[PARTS];
     begin();
     struct failing failing = each_calloc();
     while (next_failure(&failing)) {
-        synced_mem *const root = make_on(PARTS * PART, 0);
-        for (size_t i = 0; i < PARTS; i++)
-            OK(synced_mem_view(&views[i], root, PART * i, PART, NULL));
-        for (size_t i = 0; i < PARTS; i += 2)
-            given(synced_mem_overwrite_gpu_data_on(views[i], stream));
+        synced_mem *const root = make_parts(views);
         begin_failing(&failing);
         const synced_mem_status status = status_of(synced_mem_gpu_data_on(root, stream));
         ck_assert_int_eq(status, end_failing(&failing) ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK);
@@ -422,34 +425,106 @@ START_TEST(calls_grow_with_kernels)
 }
 END_TEST
 
-/* The events of a call: behind its kernel for the list, and for the objects. Without the first the call waits before
- * the list's memory goes back. */
+/* After a call whose copies a kernel has made, the next one launches its probe as it begins. If it then has no copies,
+ * the one after it launches none. */
+START_TEST(the_probe_of_a_later_call)
+{
+    enum { FEW = SM_FEW_ENTRIES };
+    static const unsigned launches[] = {PROBE + 1, PROBE, 0, PROBE + 1};
+    begin();
+    write_all(1);
+    OK(push(FEW)); /* obtains memory */
+    for (int i = 0; i < 4; i++) {
+        if (i == 0 || i == 3)
+            write_all(2 + (unsigned)i);
+        const unsigned before = emu_calls("cudaLaunchKernelExC");
+        OK(push(FEW));
+        ck_assert_uint_eq(emu_calls("cudaLaunchKernelExC") - before, launches[i]);
+    }
+    for (int i = 0; i < FEW; i++)
+        ck_assert(device_is(synced_mem_gpu_data(mems[i]), BYTES, 5 + (unsigned)i));
+    end();
+}
+END_TEST
+
+/* Of a large call each block has an event. One that is refused leaves the blocks before it SYNCED, and the others as
+ * they were. */
+START_TEST(a_block_is_refused)
+{
+    enum { MANY = 2 * SM_KERNEL_AT_ONCE + 100, BLOCKS = 3 };
+    synced_mem **const all = calloc(MANY, sizeof(synced_mem *));
+    const bool pulls = _i >= 2;
+    size_t synced = 0;
+    begin();
+    for (int i = 0; i < MANY; i++) {
+        all[i] = make_on(16, 0);
+        host_fill(synced_mem_overwrite_cpu_data(all[i]), 16, (unsigned)i);
+    }
+    OK(synced_mem_async_gpu_push_n(all, MANY, stream)); /* obtains memory */
+    for (int i = 0; i < MANY; i++)
+        given(pulls ? synced_mem_mutable_gpu_data_on(all[i], stream) : synced_mem_mutable_cpu_data(all[i]));
+    const unsigned before = emu_calls("cudaEventRecord");
+    if (_i % 2) {
+        emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false);
+        emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    }
+    const synced_mem_status status =
+        pulls ? synced_mem_async_cpu_pull_n(all, MANY, stream) : synced_mem_async_gpu_push_n(all, MANY, stream);
+    ck_assert_int_eq(status, _i % 2 ? SYNCED_MEM_ERR_CUDA : SYNCED_MEM_OK);
+    ck_assert(_i % 2 || emu_calls("cudaEventRecord") - before == BLOCKS);
+    for (int i = 0; i < MANY; i++)
+        synced += synced_mem_head(all[i]) == SYNCED_MEM_SYNCED;
+    ck_assert_uint_eq(synced, _i % 2 ? SM_KERNEL_AT_ONCE : MANY);
+    gpu_stream_sync(stream);
+    for (int i = 0; i < MANY && _i % 2 == 0; i += 37)
+        ck_assert(device_is(synced_mem_gpu_data(all[i]), 16, (unsigned)i));
+    release_all(all, MANY);
+    free(all);
+    end();
+    if (_i % 2)
+        emu_reset(0); /* memory is left that nobody may free */
+}
+END_TEST
+
+/* One event of a call stands behind its kernels, for the lists and for the objects. Without it the call waits. */
 START_TEST(an_event_is_refused)
 {
     begin();
     write_all(1);
-    emu_fail("cudaEventRecord", 1 + (unsigned)_i, cudaErrorUnknown, false);
+    const unsigned before = emu_calls("cudaEventRecord");
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
     ck_assert_uint_eq(push_and_check(COUNT, 1), COUNT);
     ck_assert_uint_eq(emu_failures(), 1);
+    ck_assert_uint_eq(emu_calls("cudaEventRecord") - before, 1);
     ck_assert_uint_eq(stats_now().quarantined, 0);
     end();
 }
 END_TEST
 
-/* Without a wait too, nobody can tell when the kernel has read the list. So its code stays for good. */
+/* Without a wait too, nobody can tell when the kernel has read the list. So its code stays for good. The event of zeros
+ * for parts is the list's alone. */
 START_TEST(no_event_and_no_wait)
 {
+    synced_mem *views[PARTS];
     begin();
     write_all(1);
+    synced_mem *const root = make_parts(views);
     emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
     emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
-    OK(push(COUNT));
+    if (_i)
+        given(synced_mem_gpu_data_on(root, stream));
+    else
+        FAILS(SYNCED_MEM_ERR_CUDA, push(COUNT));
     ck_assert_uint_eq(emu_failures(), 2);
     ck_assert_uint_eq(stats_now().quarantined, 1);
     gpu_stream_sync(stream);
+    release_all(views, PARTS);
+    OK(synced_mem_release(root));
     end();
     OK(synced_mem_shutdown());
     ck_assert_uint_eq(emu_calls("cudaLibraryUnload"), 0);
+    if (!_i)
+        emu_reset(0); /* memory is left that nobody may free */
 }
 END_TEST
 
@@ -682,11 +757,16 @@ Suite *suite(void)
     tcase_add_loop_test(kernels, environment, 0, 9);
     add_tests(kernels, no_thread_loads, the_probe_has_run, no_stream_for_the_probe, a_list_fails_in_mid_call,
               no_memory_for_zeros, calls_grow_with_kernels);
-    tcase_add_loop_test(kernels, an_event_is_refused, 0, 2);
+    add_tests(kernels, an_event_is_refused, the_probe_of_a_later_call);
+    tcase_add_loop_test(kernels, a_block_is_refused, 0, 1);
+    tcase_add_loop_test(kernels, a_block_is_refused, 2, 3);
+    tcase_add_loop_test(left, a_block_is_refused, 1, 2);
+    tcase_add_loop_test(left, a_block_is_refused, 3, 4);
     tcase_add_loop_test(kernels, released_behind_the_kernel, 0, 2);
     tcase_add_loop_test(kernels, zeros_are_refused, 0, 2);
     tcase_add_loop_test(left, zeros_are_refused, 2, 3);
     tcase_add_loop_test(left, device_is_lost, 0, 2);
-    add_tests(left, no_event_and_no_wait, device_is_lost_under_the_probe, no_stray_context);
+    tcase_add_loop_test(left, no_event_and_no_wait, 0, 2);
+    add_tests(left, device_is_lost_under_the_probe, no_stray_context);
     return all;
 }
