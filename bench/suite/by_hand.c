@@ -5,6 +5,7 @@
 #include "measure.h"
 #include "suite.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -25,9 +26,14 @@ struct by_hand {
     synced_mem_stream streams[HAND_THREADS];
     /* Of the file that is being moved. */
     int file;
-    size_t size;
+    size_t offset, size;
     char *memory; /* of the device or of the host */
     atomic_size_t next;
+    /* Of blocks that come one after the other: */
+    char *const *blocks;
+    size_t count;
+    atomic_size_t arrived; /* threads, in all blocks */
+    atomic_size_t block;   /* that is being loaded */
 };
 
 struct by_hand *by_hand_start(bool with_device)
@@ -95,12 +101,36 @@ static double load_chunks(void *state, struct member *member)
     struct chunk *chunk = hand->chunks[member->number];
     for (int turn = 0; take_bytes(hand, &chunk->at, &chunk->size); turn++) {
         bare_event_wait_here(chunk->copied);
-        read_all(hand->file, chunk->data, chunk->size, chunk->at);
+        read_all(hand->file, chunk->data, chunk->size, hand->offset + chunk->at);
         bare_queue_up(hand->memory + chunk->at, chunk->data, chunk->size, stream);
         bare_event_record(chunk->copied, stream);
         chunk = &hand->chunks[member->number][(turn + 1) % CHUNKS];
     }
     bare_wait(stream);
+    return 0;
+}
+
+static void begin_block(struct by_hand *hand, size_t which)
+{
+    if (which < hand->count) {
+        hand->offset = which * hand->size;
+        hand->memory = hand->blocks[which];
+    }
+    atomic_store(&hand->next, 0);
+    atomic_store(&hand->block, which);
+}
+
+/* The last thread to arrive begins with the next block. The others keep running, as in crowd_begin(). */
+static double load_blocks(void *state, struct member *member)
+{
+    struct by_hand *const hand = state;
+    for (size_t i = 0; i < hand->count; i++) {
+        (void)load_chunks(hand, member);
+        if (atomic_fetch_add(&hand->arrived, 1) + 1 == (i + 1) * HAND_THREADS)
+            begin_block(hand, i + 1);
+        while (atomic_load(&hand->block) == i)
+            (void)sched_yield();
+    }
     return 0;
 }
 
@@ -152,9 +182,20 @@ static double move_file(struct by_hand *hand, int file, size_t size, char *memor
     return seconds_now() - begin;
 }
 
-double by_hand_load(struct by_hand *hand, int file, size_t size, char *device)
+double by_hand_load(struct by_hand *hand, int file, size_t offset, size_t size, char *device)
 {
+    hand->offset = offset;
     return move_file(hand, file, size, device, load_chunks);
+}
+
+double by_hand_load_each(struct by_hand *hand, int file, size_t count, size_t size, char *const *device)
+{
+    hand->blocks = device;
+    hand->count = count;
+    hand->size = size;
+    atomic_store(&hand->arrived, 0);
+    begin_block(hand, 0);
+    return move_file(hand, file, size, device[0], load_blocks);
 }
 
 double by_hand_read(struct by_hand *hand, int file, size_t size, char *memory)

@@ -50,7 +50,7 @@ static double load_objects(void *state)
 static double load_by_hand(void *state)
 {
     const struct loads *const on = state;
-    return by_hand_load(on->hand, on->descriptor, on->size, on->memory);
+    return by_hand_load(on->hand, on->descriptor, 0, on->size, on->memory);
 }
 
 static double copy_link(void *state)

@@ -115,7 +115,7 @@ void measure_stores(void)
     on.stream = bare_stream_create();
     on.hand = by_hand_start(true);
     on.device = bare_device_alloc(on.size);
-    (void)by_hand_load(on.hand, on.source, on.size, on.device);
+    (void)by_hand_load(on.hand, on.source, 0, on.size, on.device);
     for (int shape = 0; shape < SHAPES; shape++)
         measure_shape(&table, &on, (enum shape)shape);
     by_hand_end(on.hand);

@@ -1,5 +1,6 @@
 /* Sweeps over objects that together are 1.5 times as large as the device's budget. */
 #include "bare.h"
+#include "by_hand.h"
 #include "evictable.h"
 #include "parts_of_file.h"
 #include "pattern.h"
@@ -24,7 +25,10 @@ struct sweep {
     /* Of the ways by hand: */
     char *locked, *locked_too; /* page-locked, of one object's size */
     char *device[FIT];
-    char *managed; /* of all objects; NULL: not wanted */
+    char *managed;        /* of all objects; NULL: not wanted */
+    struct by_hand *hand; /* reads the objects' file; NULL: they have none */
+    char *block;          /* on the device, for all objects */
+    int descriptor;
 };
 
 /* ---- By the library ---- */
@@ -121,6 +125,22 @@ static double sweep_by_hand(void *state)
     return seconds_now() - begin;
 }
 
+/* By threads from a file: each object when the one before it is there, or all without a wait between them. */
+static double sweep_file_by_hand(void *state)
+{
+    const struct sweep *const on = state;
+    char *device[OBJECTS_SWEPT];
+    for (size_t i = 0; i < OBJECTS_SWEPT; i++)
+        device[i] = on->device[i % FIT];
+    return by_hand_load_each(on->hand, on->descriptor, OBJECTS_SWEPT, on->all.size, device) / OBJECTS_SWEPT;
+}
+
+static double load_file_by_hand(void *state)
+{
+    const struct sweep *const on = state;
+    return by_hand_load(on->hand, on->descriptor, 0, OBJECTS_SWEPT * on->all.size, on->block) / OBJECTS_SWEPT;
+}
+
 static double sweep_managed(void *state)
 {
     const struct sweep *const on = state;
@@ -136,7 +156,7 @@ static double sweep_managed(void *state)
 
 /* ---- Preparation ---- */
 
-static void begin_sweeps(struct sweep *on, synced_mem_file *file)
+static void begin_sweeps(struct sweep *on, synced_mem_file *file, int descriptor)
 {
     const size_t size = evictable_size();
     on->stream = bare_stream_create();
@@ -146,6 +166,9 @@ static void begin_sweeps(struct sweep *on, synced_mem_file *file)
     memset(on->locked, 1, size);
     for (size_t i = 0; i < FIT; i++)
         on->device[i] = bare_device_alloc(size);
+    on->descriptor = descriptor;
+    on->hand = file ? by_hand_start(true) : NULL;
+    on->block = file ? bare_device_alloc(OBJECTS_SWEPT * size) : NULL;
     evictables_make(&on->all, OBJECTS_SWEPT, size, FIT, file);
 }
 
@@ -180,6 +203,10 @@ static void end_sweeps(struct sweep *on)
         bare_device_free(on->device[i]);
     if (on->managed)
         bare_device_free(on->managed);
+    if (on->hand) {
+        by_hand_end(on->hand);
+        bare_device_free(on->block);
+    }
     bare_host_free(on->locked);
     bare_host_free(on->locked_too);
     bare_stream_destroy(on->stream);
@@ -198,7 +225,7 @@ struct kind {
     bool from_file;
 };
 
-enum { BY_MISSES, LINK, WHOLE, BY_HAND, MANAGED, WAYS };
+enum { BY_MISSES, LINK, WHOLE, BY_HAND, MANAGED, FILE_BY_HAND, WAYS };
 
 static struct summary times(struct summary of, double factor)
 {
@@ -265,21 +292,25 @@ static void report_whole(const struct kind *kind, const struct sweep *on, const 
     report_times(&row, (const struct summary[]){results[WHOLE], unmeasured, results[MANAGED]}, 0);
 }
 
-static void measure_sweeps(const struct kind *kind, struct row *row, synced_mem_file *file)
+static void measure_sweeps(const struct kind *kind, struct row *row, synced_mem_file *file, int descriptor)
 {
     struct sweep on = {.writes = kind->writes, .ahead = kind->ahead};
     struct summary results[WAYS];
-    begin_sweeps(&on, file);
+    begin_sweeps(&on, file, descriptor);
     if (!kind->writes && !file)
         make_managed(&on);
     const struct way ways[WAYS] = {[BY_MISSES] = {"by misses", sweep_by_misses},
                                    [LINK] = {"link", kind->writes ? copy_both_ways : copy_link},
                                    [WHOLE] = {"sweep", sweep_objects},
                                    [BY_HAND] = {"by hand", file ? NULL : sweep_by_hand},
-                                   [MANAGED] = {"managed", on.managed ? sweep_managed : NULL}};
+                                   [MANAGED] = {"managed", on.managed ? sweep_managed : NULL},
+                                   [FILE_BY_HAND] = {"file by hand", !file             ? NULL
+                                                                     : kind->ahead > 0 ? load_file_by_hand
+                                                                                       : sweep_file_by_hand}};
     compare(ways, WAYS, &on, results);
     const double misses = (double)count_misses() / (double)on.sweeps;
-    report_times(row, (const struct summary[]){results[BY_MISSES], results[LINK], unmeasured}, (double)on.all.size);
+    report_times(row, (const struct summary[]){results[BY_MISSES], results[LINK], results[FILE_BY_HAND]},
+                 (double)on.all.size);
     report_misses(kind, &on, misses);
     report_whole(kind, &on, results);
     check_objects(&on, file != NULL);
@@ -296,7 +327,7 @@ static void measure_kind(const struct kind *kind)
     if (!row_can_run(&row, true, 0))
         return;
     if (!kind->from_file) {
-        measure_sweeps(kind, &row, NULL);
+        measure_sweeps(kind, &row, NULL, -1);
         return;
     }
     if (room_in_folder(folder) < bytes) {
@@ -305,7 +336,7 @@ static void measure_kind(const struct kind *kind)
     }
     const int descriptor = make_file(folder, bytes);
     synced_mem_file *const file = open_for_objects(descriptor);
-    measure_sweeps(kind, &row, file);
+    measure_sweeps(kind, &row, file, descriptor);
     must_work(synced_mem_file_release(file) == SYNCED_MEM_OK);
     (void)close(descriptor);
 }
@@ -324,13 +355,25 @@ void measure_sweeps_read(void)
 
 void measure_sweeps_of_files(void)
 {
-    measure_kind(&(struct kind){.rate = &rate, .name = "read, in a file alone", .least = 0.9, .from_file = true});
+    static const struct table of_files = {"budget",
+                                          "sweep-file",
+                                          "The objects that a sweep brings from a file",
+                                          UNIT_GB_PER_S,
+                                          "cudaMemcpyAsync of as many bytes, page-locked",
+                                          "16 threads by hand, each object when the one before it is there"};
+    measure_kind(&(struct kind){.rate = &of_files, .name = "read, in a file alone", .least = 0.9, .from_file = true});
 }
 
 void measure_sweeps_of_files_ahead(void)
 {
+    static const struct table of_files = {"budget",
+                                          "sweep-file-ahead",
+                                          "The objects that a sweep with objects held ahead brings from a file",
+                                          UNIT_GB_PER_S,
+                                          "cudaMemcpyAsync of as many bytes, page-locked",
+                                          "16 threads by hand, without a wait between objects"};
     measure_kind(&(struct kind){
-        .rate = &rate, .name = "read, in a file, 2 held ahead", .least = 0.9, .ahead = AHEAD, .from_file = true});
+        .rate = &of_files, .name = "read, in a file, 2 held ahead", .least = 0.9, .ahead = AHEAD, .from_file = true});
 }
 
 static const struct table both = {"budget",

@@ -17,11 +17,14 @@ NAMES = {"BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "i
          "C64": "complex64", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu",
          "F6_E2M3": "float6_e2m3fn", "F6_E3M2": "float6_e3m2fn", "F4": "float4_e2m1fn"}
 TYPES = {name: type_ for type_, name in NAMES.items()}
-BITS = {"bool": 8, "bfloat16": 16, "complex64": 64, "float8_e4m3fn": 8, "float8_e5m2": 8, "float8_e8m0fnu": 8,
+SIZES = {name: name.lstrip("uintfloa") for name in TYPES}
+BITS = {**{name: int(size) for name, size in SIZES.items() if size.isdigit()},
+        "bool": 8, "bfloat16": 16, "complex64": 64, "float8_e4m3fn": 8, "float8_e5m2": 8, "float8_e8m0fnu": 8,
         "float6_e2m3fn": 6, "float6_e3m2fn": 6, "float4_e2m1fn": 4}
 LONGEST_HEADER = 100_000_000
 METADATA = "__metadata__"
 LARGEST = 2**53 - 1  # every reader of JSON has such numbers exactly
+DIGITS = len(str(LARGEST))
 
 
 class Tensors(dict):
@@ -30,10 +33,6 @@ class Tensors(dict):
     def __init__(self):
         super().__init__()
         self.metadata = {}
-
-
-def _bits(name):
-    return BITS.get(name) or int(name.lstrip("uintfloa"))
 
 
 # ---- The header ----
@@ -52,9 +51,10 @@ def _refuse_number(text):
 
 def _read_number(text):
     """Returns the number. Python's own limit of digits is larger, and may be turned off."""
-    if text.startswith("-") or len(text) > len(str(LARGEST)) or int(text) > LARGEST:
+    number = int(text) if len(text) <= DIGITS and text[0] != "-" else -1
+    if not 0 <= number <= LARGEST:
         raise ValueError(f"{text[:40]} is negative, or 2^53 or more")
-    return int(text)
+    return number
 
 
 def _read_json(text, **numbers):
@@ -71,7 +71,7 @@ def _is_number(value):
 
 def _check_text(text):
     """Refuses NUL, and the halves of characters that JSON can have by escapes."""
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if "\0" in text or not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError(f"the text {text[:80]!r} is no Unicode, or has NUL")
 
 
@@ -103,7 +103,7 @@ class _Entry:
         self._check_size()
 
     def _check_size(self):
-        bits = math.prod(self.shape) * _bits(self.dtype)
+        bits = math.prod(self.shape) * BITS[self.dtype]
         if bits > LARGEST or bits % 8:
             raise ValueError(f"the tensor {self.name!r} has too many elements, or ends within a byte")
         if self.end - self.begin != bits // 8:
@@ -112,7 +112,7 @@ class _Entry:
 
     def is_askew(self):
         """Whether a pointer to a view of the tensor would not be aligned for its type."""
-        return self.begin % max(_bits(self.dtype) // 8, 1) != 0
+        return self.begin % max(BITS[self.dtype] // 8, 1) != 0
 
 
 def _parse_header(text, size):
@@ -152,6 +152,8 @@ def _read_header(file):
 
 def _short(name):
     """Returns the end of a name, as far as the library keeps it."""
+    if name.isascii():
+        return name[-47:]
     return name.encode("utf-8", "replace")[-47:].decode("utf-8", "ignore")
 
 
@@ -239,14 +241,14 @@ def _make_header(tensors, metadata):
     header, place = {}, 0
     if metadata:
         header[METADATA] = _check_metadata(dict(metadata))
-    order = sorted(tensors, key=lambda name: (-_bits(tensors[name].dtype), name))
+    order = sorted(tensors, key=lambda name: (-BITS.get(tensors[name].dtype, 0), name))
     for name in order:
         mem = tensors[name]
         if name == METADATA or not isinstance(name, str):
             raise ValueError(f"no name of a tensor: {name!r}")
         if mem.dtype not in TYPES:
             raise ValueError(f"the format has no type for {mem.dtype}")
-        if math.prod(mem.shape) * _bits(mem.dtype) % 8:
+        if math.prod(mem.shape) * BITS[mem.dtype] % 8:
             raise ValueError(f"the tensor {name!r} ends within a byte")
         header[name] = {"dtype": TYPES[mem.dtype], "shape": list(mem.shape),
                         "data_offsets": [place, place + mem.nbytes]}
