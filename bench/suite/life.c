@@ -170,6 +170,67 @@ void measure_lives(void)
     measure_calls(sizes, SIZES);
 }
 
+/* ---- A net ---- */
+
+/* The objects of a small net that is made, used once and thrown away. Their sizes go from 16 bytes to 64 KiB. */
+enum { NET = 40, LEAST_OF_NET = 16, DOUBLINGS = 12 };
+
+static size_t size_in_net(size_t which)
+{
+    return (size_t)LEAST_OF_NET << which * DOUBLINGS / (NET - 1);
+}
+
+static double net_by_library(void *state)
+{
+    synced_mem *mems[NET];
+    (void)state;
+    const double begin = seconds_now();
+    for (size_t i = 0; i < NET; i++)
+        must_work(synced_mem_create(&mems[i], size_in_net(i), NULL) == SYNCED_MEM_OK);
+    for (size_t i = 0; i < NET; i++) {
+        char *const host = synced_mem_mutable_cpu_data(mems[i]);
+        must_work(host != NULL);
+        *host = 1;
+    }
+    for (size_t i = 0; i < NET; i++)
+        must_work(synced_mem_gpu_data(mems[i]) != NULL);
+    for (size_t i = 0; i < NET; i++)
+        must_work(synced_mem_release(mems[i]) == SYNCED_MEM_OK);
+    return seconds_now() - begin;
+}
+
+static double net_as_classic(void *state)
+{
+    struct classic *mems[NET];
+    (void)state;
+    const double begin = seconds_now();
+    for (size_t i = 0; i < NET; i++)
+        mems[i] = classic_create(size_in_net(i), true);
+    for (size_t i = 0; i < NET; i++)
+        *(char *)classic_mutable_cpu_data(mems[i]) = 1;
+    for (size_t i = 0; i < NET; i++)
+        must(classic_gpu_data(mems[i]) != NULL, "no device memory");
+    for (size_t i = 0; i < NET; i++)
+        classic_destroy(mems[i]);
+    return seconds_now() - begin;
+}
+
+void measure_nets(void)
+{
+    static const struct table table = {
+        "life",  "net", "A net that is thrown away: create, mutable_cpu_data, gpu_data, release",
+        UNIT_US, NULL,  "cudaMallocHost, zeros, cudaMalloc, cudaMemcpy, cudaFreeHost, cudaFree"};
+    static const struct way ways[] = {{"synced_mem", net_by_library}, {"classic", net_as_classic}};
+    struct summary results[2];
+    struct row row = row_of(&table, "40 objects of 16 B to 64 KiB", NET);
+    row_target(&row, FASTER, AT_LEAST, 1);
+    report_table(&table);
+    if (!row_can_run(&row, true, 0))
+        return;
+    compare(ways, 2, NULL, results);
+    report_times(&row, (const struct summary[]){results[0], unmeasured, results[1]}, 0);
+}
+
 /* ---- Without a GPU ---- */
 
 enum touch { NOTHING, READ, WRITTEN };

@@ -102,6 +102,7 @@ static const struct part {
     {"budget", measure_sweeps_written_ahead},
     {"budget", measure_layers},
     {"life", measure_lives},
+    {"life", measure_nets},
     {"resize", measure_host_resizes},
     {"resize", measure_device_resizes},
     {"overlap", measure_overlap},

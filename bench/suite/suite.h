@@ -60,6 +60,7 @@ void measure_turns(void);
 void measure_shared(void);
 void measure_queue(void);
 void measure_lives(void);
+void measure_nets(void);
 void measure_host_resizes(void);
 void measure_device_resizes(void);
 void measure_overlap(void);
