@@ -45,8 +45,9 @@ static void look_for_room(struct sm_kernel_list *list)
 void sm_kernel_list_foresee(struct sm_kernel_list *list, int device, size_t copies)
 {
     list->probe.since = 0;
-    if (device < 0 || copies > SM_FEW_ENTRIES || !sm_kernel_way_is_open(device, copies) ||
-        !atomic_exchange_explicit(&has_used_kernel[device], false, memory_order_relaxed))
+    if (device < 0 || copies < sm_kernel_way_least() || copies > SM_FEW_ENTRIES ||
+        !atomic_exchange_explicit(&has_used_kernel[device], false, memory_order_relaxed) ||
+        !sm_kernel_way_is_open(device, copies))
         return;
     list->is_open = true;
     list->device = device;
