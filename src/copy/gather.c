@@ -148,10 +148,10 @@ static struct sm_bounce *remove_last(struct sm_gather *gather)
     return buffer;
 }
 
-/* Empties the rest, which has no buffer any more. */
+/* Empties the rest. There is no buffer any more, and the next one has more room than the last one had. */
 static void begin_anew(struct sm_gather *gather)
 {
-    *gather = (struct sm_gather){.pieces = gather->pieces};
+    *gather = (struct sm_gather){.pieces = gather->pieces, .used = gather->room, .room = gather->room};
 }
 
 void sm_gather_give(struct sm_gather *gather, struct sm_fence *fence)
