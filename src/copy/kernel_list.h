@@ -31,8 +31,8 @@ struct sm_kernel_list {
     size_t look_at; /* with so many entries the call looks whether a kernel is faster, and then for room */
     int device;
     struct sm_kernel_probe probe;
-    struct sm_gather
-        *keeper; /* keeps the kernels' buffers, and gives them back behind the kernels; NULL: nobody does */
+    /* It keeps the kernels' buffers, which the caller gives back behind them. NULL: each has an event of its own. */
+    struct sm_gather *keeper;
 };
 
 /* Begins a call, or a round of one, that knows its copies later. If there are few, and the last call on the device had

@@ -274,7 +274,7 @@ struct needs {
     bool any;                   /* any work, or memory */
 };
 
-/* A copy that nobody may write is not usable. */
+/* A copy is not usable while work may write it whose end nobody can tell. */
 static bool has_usable_copy(const struct sm_record *record, enum sm_side side)
 {
     const struct sm_copy *const copy = sm_copy_of(record, side);
@@ -305,8 +305,8 @@ static synced_mem_status fetch_each(const struct synced_mem *mem, enum sm_side s
     return sm_waits_status(waits);
 }
 
-/* Does the work that several records have in common at once, and only if there is none that of each. *fetched: not all
- * is done. */
+/* Does the work that several records have in common at once. If there is none, does that of each alone. *fetched: there
+ * was work, so the caller looks again. */
 static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                      struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
