@@ -5,7 +5,6 @@
 #include "base/status.h"
 #include "copy/bounce.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 /* The most entries of one kernel, which limits the memory of its list. */
@@ -27,9 +26,6 @@ void sm_kernel_list_open(struct sm_kernel_list *list, int device)
     list->look_at = sm_kernel_way_least();
 }
 
-/* Whether the last call on the device had a kernel make its copies. */
-static atomic_bool has_used_kernel[SM_MAX_DEVICES];
-
 static unsigned choose_blocks(const struct sm_kernel_list *list, enum sm_direction direction)
 {
     return sm_kernel_way_blocks(list->device, direction, list->count, list->bytes, list->longest);
@@ -45,8 +41,7 @@ static void look_for_room(struct sm_kernel_list *list)
 void sm_kernel_list_foresee(struct sm_kernel_list *list, int device, size_t copies)
 {
     list->probe.since = 0;
-    if (device < 0 || copies < sm_kernel_way_least() || copies > SM_FEW_ENTRIES ||
-        !atomic_exchange_explicit(&has_used_kernel[device], false, memory_order_relaxed) ||
+    if (device < 0 || copies < sm_kernel_way_least() || copies > SM_FEW_ENTRIES || !sm_kernel_has_run_lately(device) ||
         !sm_kernel_way_is_open(device, copies))
         return;
     list->is_open = true;
@@ -146,7 +141,7 @@ size_t sm_kernel_list_send(struct sm_kernel_list *list, enum sm_direction direct
         return 0;
     const size_t queued = launch_kernels(list, -1, blocks, stream);
     if (queued > 0)
-        atomic_store_explicit(&has_used_kernel[list->device], true, memory_order_relaxed);
+        sm_kernel_note_run(list->device);
     return count_copies(queued);
 }
 

@@ -17,6 +17,7 @@ static struct {
 } probes[SM_MAX_DEVICES];
 static struct sm_lock lock = SM_LOCK_INITIALIZER;
 static _Atomic uint64_t patience_set;
+static atomic_bool has_run_lately[SM_MAX_DEVICES];
 
 static bool has_run(int device, unsigned number)
 {
@@ -78,6 +79,16 @@ bool sm_kernel_probe_has_run(const struct sm_kernel_probe *probe, int device, ui
     return has_room;
 }
 
+void sm_kernel_note_run(int device)
+{
+    atomic_store_explicit(&has_run_lately[device], true, memory_order_relaxed);
+}
+
+bool sm_kernel_has_run_lately(int device)
+{
+    return atomic_exchange_explicit(&has_run_lately[device], false, memory_order_relaxed);
+}
+
 void sm_kernel_probe_set_patience(uint64_t nanoseconds)
 {
     atomic_store_explicit(&patience_set, nanoseconds, memory_order_relaxed);
@@ -92,5 +103,6 @@ void sm_kernel_probes_shutdown(void)
         sm_lock(&lock);
         probes[device].waits = false;
         sm_unlock(&lock);
+        (void)sm_kernel_has_run_lately(device);
     }
 }

@@ -24,10 +24,15 @@ bool sm_kernel_probe_begin(struct sm_kernel_probe *probe, int device);
  * is. */
 bool sm_kernel_probe_has_run(const struct sm_kernel_probe *probe, int device, uint64_t patience);
 
+/* Notes that a kernel makes the copies of a call on the device. The second returns whether one has been noted since it
+ * was last asked. */
+void sm_kernel_note_run(int device);
+bool sm_kernel_has_run_lately(int device);
+
 /* Sets for how many nanoseconds every call waits for its probe. 0: as long as the caller says. For tests. */
 void sm_kernel_probe_set_patience(uint64_t nanoseconds);
 
-/* Waits for the probes. */
+/* Waits for the probes, and forgets what was noted. */
 void sm_kernel_probes_shutdown(void);
 
 #endif
