@@ -268,7 +268,7 @@ static synced_mem_status load_records(const struct synced_mem *mem, enum sm_side
 
 /* ---- An access ---- */
 
-/* What the records of an object need. */
+/* The work that the records of an object need, in numbers of records. */
 struct needs {
     size_t moves, loads, fills; /* fills: of separate device copies, or of the host's */
     bool any;                   /* any work, or memory */

@@ -1,4 +1,4 @@
-/* How a pair's copy changes the head of its target, for pair.c. Both locks are held. */
+/* The changes of a target's head by a pair's copy, for pair.c. Both locks are held. */
 #ifndef SM_PAIR_HEADS_H
 #define SM_PAIR_HEADS_H
 
