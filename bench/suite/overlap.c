@@ -109,13 +109,15 @@ static double in_turn(void *state)
 
 static void make_batches(struct overlap *on)
 {
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = 0; /* so host memory is page-locked from the start */
     for (int i = 0; i < 2; i++) {
-        must_work(synced_mem_create(&on->mems[i], on->size, NULL) == SYNCED_MEM_OK);
-        must_work(synced_mem_gpu_data(on->mems[i]) != NULL); /* puts the GPU in use: host memory is page-locked then */
+        must_work(synced_mem_create(&on->mems[i], on->size, &options) == SYNCED_MEM_OK);
         void *const data = synced_mem_overwrite_cpu_data(on->mems[i]);
         must_work(data != NULL);
         pattern_fill(data, on->size, (uint64_t)i);
-        must_work(synced_mem_gpu_data(on->mems[i]) != NULL);
+        must_work(synced_mem_async_gpu_push(on->mems[i], on->prefetch) == SYNCED_MEM_OK);
         on->pinned[i] = bare_host_alloc(on->size);
         pattern_fill(on->pinned[i], on->size, (uint64_t)i);
         on->device[i] = bare_device_alloc(on->size);

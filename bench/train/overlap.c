@@ -70,11 +70,12 @@ static bool compute(struct overlap *o, int step)
            timeline_end(&o->timeline, TIMELINE_KERNELS, step);
 }
 
-/* As in Caffe: the host waits until the batch has arrived. */
+/* As in Caffe the host waits until the batch has arrived. An access without a stream would mark the memory for good. */
 static bool bring(struct overlap *o, int step)
 {
     struct blob *const batch = &o->batches[step % 2];
-    return touch(o, batch) && (synced_mem_gpu_data(batch->data) || fail_library(batch->name));
+    return touch(o, batch) && o->backend->prefetch(batch->data) &&
+           (synced_mem_wait(batch->data) == SYNCED_MEM_OK || fail_library(batch->name));
 }
 
 /* ---- A round ---- */
