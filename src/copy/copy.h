@@ -94,7 +94,7 @@ struct sm_copy {
         size_t alignment;      /* of memory from an allocator: the requested alignment */
         struct sm_copy *older; /* of cached device memory: the one that was kept before */
     };
-    /* The internal stream of the untracked work, if all of that work is on one. */
+    /* The internal or legacy stream of the untracked work, if all of that work is on one. */
     struct sm_stream *untracked_on;
     struct sm_copy *next; /* in the retired list, or in a bin of the device cache */
 };

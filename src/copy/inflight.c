@@ -18,6 +18,14 @@ struct sm_fence *sm_inflight_arrival_from_elsewhere(const struct sm_copy *copy)
     return sm_fence_is_open(arrival) && arrival->device != copy->device ? arrival : NULL;
 }
 
+/* Returns whether a stream comes after a use of its own accord, as it is by the stream itself. The legacy stream also
+ * comes after kernels that got the pointer without a stream. */
+static bool is_own(const struct sm_stream *of_use, const struct sm_stream *stream)
+{
+    return of_use == stream || (stream && stream->kind == SM_STREAM_LEGACY && of_use->kind == SM_STREAM_ANY &&
+                                of_use->device == stream->device);
+}
+
 static bool is_transfer(const struct sm_use *use)
 {
     return !use->by;
@@ -46,10 +54,16 @@ void sm_inflight_end_write(struct sm_copy *copy)
     copy->writer = NULL;
 }
 
+void sm_inflight_end_write_by_read(struct sm_copy *copy, const struct sm_stream *stream)
+{
+    if (copy->writer && !copy->writer_fence && is_own(copy->writer, stream) && copy->reads && is_transfer(copy->reads))
+        copy->writer_fence = sm_fence_hold(copy->reads->fence);
+}
+
 /* The work of a stream that has vanished is forgotten, and the memory is never used for anybody else. */
 static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_stream *by)
 {
-    if (!copy->writer || copy->writer == by || copy->writer_fence)
+    if (!copy->writer || is_own(copy->writer, by) || copy->writer_fence)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_stream_end_use(copy->writer, &copy->writer_fence);
     if (status != SYNCED_MEM_ERR_INVALID_STATE)
@@ -85,7 +99,7 @@ synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, con
     struct sm_use **link = &copy->reads;
     while (conflicting && *link && status == SYNCED_MEM_OK) {
         struct sm_use *const use = *link;
-        if (sm_use_is_open(use) && use->by != by)
+        if (sm_use_is_open(use) && !is_own(use->by, by))
             status = settle_reader(copy, use, just_recorded);
         if (status == SYNCED_MEM_ERR_INVALID_STATE) { /* the stream has vanished */
             sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
@@ -208,6 +222,16 @@ bool sm_inflight_is_quiet(const struct sm_copy *copy)
     for (const struct sm_use *use = copy->reads; use && quiet; use = use->next)
         quiet = !sm_use_is_open(use) && !sm_fence_is_open(use->fence);
     return quiet;
+}
+
+bool sm_inflight_is_on_legacy(const struct sm_copy *copy)
+{
+    bool all = !copy->write || sm_stream_is_legacy_use(NULL, copy->write);
+    if (copy->writer || copy->writer_fence)
+        all = all && sm_stream_is_legacy_use(copy->writer, copy->writer_fence);
+    for (const struct sm_use *use = copy->reads; use && all; use = use->next)
+        all = sm_stream_is_legacy_use(use->by, use->fence);
+    return all;
 }
 
 static struct sm_fence *find_transfer_in(const struct sm_use *list)

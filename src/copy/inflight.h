@@ -119,6 +119,9 @@ bool sm_inflight_is_idle(const struct sm_copy *copy);
 /* Returns whether no use is open, and no work in flight was seen unfinished. Queries no device. */
 bool sm_inflight_is_quiet(const struct sm_copy *copy);
 
+/* Returns whether the legacy stream comes after all work on the copy, whatever it gets next. Queries no device. */
+bool sm_inflight_is_on_legacy(const struct sm_copy *copy);
+
 /* Returns the fence of the first unfinished work of the library's on the copy; NULL: none. Queries no device. */
 struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy);
 
@@ -225,6 +228,9 @@ static inline void sm_inflight_close(struct sm_copy *copy)
     if (copy->writer && copy->writer_fence)
         sm_inflight_end_write(copy);
 }
+/* Gives the open write the fence of the transfer that was entered as a read last, if its stream comes after the write of
+ * its own accord. So no event has to be recorded for the write. */
+void sm_inflight_end_write_by_read(struct sm_copy *copy, const struct sm_stream *stream);
 /* Reopens the uses that a call has settled. For a call that has failed. The stream that may write comes after transfers
  * from the copy that the call has queued. */
 void sm_inflight_reopen(struct sm_copy *copy);
@@ -263,8 +269,8 @@ void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_
 void sm_inflight_note_stray(struct sm_copy *copy, const struct sm_fence *fence, enum sm_untracked how);
 /* Does so for all work on the copy. */
 void sm_inflight_note_strays(struct sm_copy *copy);
-/* Tries again to record an event behind untracked work. Does nothing for work on a stream of the caller's, which may be
- * gone. Does not block. On failure the copy stays untracked. */
+/* Tries again to record an event behind untracked work. Does nothing for work on a stream that the caller created,
+ * which may be gone. Does not block. On failure the copy stays untracked. */
 synced_mem_status sm_inflight_retrack(struct sm_copy *copy);
 
 #endif

@@ -1,11 +1,17 @@
 /* Untracked work on a copy. */
 #include "copy/inflight.h"
 
+/* Other streams of the caller's may be gone when an event is wanted. */
+static bool stays(const struct sm_stream *stream)
+{
+    return stream->kind == SM_STREAM_INTERNAL || stream->kind == SM_STREAM_LEGACY;
+}
+
 void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
 {
-    struct sm_stream *const internal = stream && stream->kind == SM_STREAM_INTERNAL ? stream : NULL;
-    const bool elsewhere = copy->untracked && copy->untracked_on != internal; /* no single event can cover both */
-    copy->untracked_on = elsewhere ? NULL : internal;
+    struct sm_stream *const on = stream && stays(stream) ? stream : NULL;
+    const bool elsewhere = copy->untracked && copy->untracked_on != on; /* no single event can cover both */
+    copy->untracked_on = elsewhere ? NULL : on;
     if (copy->untracked < how)
         copy->untracked = (unsigned char)how;
 }
@@ -25,15 +31,22 @@ void sm_inflight_note_strays(struct sm_copy *copy)
         sm_inflight_note_stray(copy, use->fence, SM_UNTRACKED_READ);
 }
 
+/* Makes the stream wait for the fence, and records an event there. */
+static synced_mem_status record_behind(struct sm_stream *stream, struct sm_fence *fence, struct sm_fence **out)
+{
+    if (stream->kind == SM_STREAM_LEGACY) /* it may be refused now */
+        SM_TRY(sm_stream_find_legacy(stream->device, &stream));
+    SM_TRY(sm_stream_wait(stream, fence));
+    return sm_stream_record(stream, out);
+}
+
 /* The new fence stands for the untracked work and for the write that it replaces. */
 synced_mem_status sm_inflight_retrack(struct sm_copy *copy)
 {
     struct sm_fence *fence = NULL;
     if (!copy->untracked || !copy->untracked_on)
         return SYNCED_MEM_OK;
-    synced_mem_status status = sm_stream_wait(copy->untracked_on, copy->write);
-    if (status == SYNCED_MEM_OK)
-        status = sm_stream_record(copy->untracked_on, &fence);
+    const synced_mem_status status = record_behind(copy->untracked_on, copy->write, &fence);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return status;
     if (fence) {

@@ -315,7 +315,12 @@ static synced_mem_status move_contents(struct sm_record *record, enum sm_side si
     if (sm_shared_copy(record))
         return move_shared_contents(record, side, stream, waits);
     SM_TRY(sm_queue_move(record, side, stream, NULL, &transfer, waits));
-    return transfer.staged ? SYNCED_MEM_OK : sm_transfer_enter(&transfer, 1, NULL, stream);
+    if (transfer.staged)
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_transfer_enter(&transfer, 1, NULL, stream));
+    if (side == SM_CPU)
+        sm_inflight_end_write_by_read(transfer.from, stream);
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status zero_host(struct sm_record *record, struct sm_waits *waits)

@@ -252,6 +252,24 @@ static synced_mem_status find_created_stream(int device, int likely, synced_mem_
     return SYNCED_MEM_OK;
 }
 
+synced_mem_status sm_stream_find_legacy(int device, struct sm_stream **out)
+{
+    struct sm_stream_facts facts;
+    SM_TRY(sm_device_stream_query_capture(device, SM_HANDLE_LEGACY, &facts));
+    if (facts.capturing)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                       "a blocking stream of device %d is capturing, so the legacy stream can't be used", device);
+    *out = get_uncreated_stream(legacy, device);
+    return SYNCED_MEM_OK;
+}
+
+bool sm_stream_is_legacy_use(const struct sm_stream *by, const struct sm_fence *fence)
+{
+    if (fence)
+        return !sm_fence_is_open(fence) || fence->stream == get_uncreated_stream(legacy, fence->device)->serial;
+    return by->kind == SM_STREAM_ANY || by->kind == SM_STREAM_LEGACY;
+}
+
 synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out)
 {
     int resolved;
@@ -261,15 +279,13 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
     if (handle == SM_HANDLE_OF_LIBRARY)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                        "SYNCED_MEM_STREAM_LIBRARY takes transfers alone: the caller can queue no work on it");
-    synced_mem_status status = sm_device_resolve(device, &resolved);
-    if (status == SYNCED_MEM_OK)
-        status = sm_device_stream_query_capture(resolved, handle, &facts);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    const bool is_legacy = !handle || handle == SM_HANDLE_LEGACY;
-    if (facts.capturing && is_legacy)
-        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
-                       "a blocking stream of device %d is capturing, so the legacy stream can't be used", resolved);
+    SM_TRY(sm_device_resolve(device, &resolved));
+    if (!handle || handle == SM_HANDLE_LEGACY) { /* both handles name the legacy stream */
+        SM_TRY(sm_stream_find_legacy(resolved, out));
+        atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed);
+        return SYNCED_MEM_OK;
+    }
+    SM_TRY(sm_device_stream_query_capture(resolved, handle, &facts));
     if (facts.capturing) {
         *out = NULL;
         return SYNCED_MEM_OK;
@@ -279,11 +295,7 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
         *out = find_and_hold_stream(bucket, handle, get_thread_number(), resolved);
         return *out ? SYNCED_MEM_OK : add_stream(bucket, handle, 0, resolved, out);
     }
-    if (!is_legacy)
-        return find_created_stream(device, resolved, handle, facts.id, out);
-    *out = get_uncreated_stream(legacy, resolved);
-    atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed); /* both handles name the legacy stream */
-    return SYNCED_MEM_OK;
+    return find_created_stream(device, resolved, handle, facts.id, out);
 }
 
 /* ---- Events on streams ---- */
@@ -395,9 +407,11 @@ static __attribute__((noinline)) synced_mem_status wait_for_any_first(struct sm_
     return status;
 }
 
-/* The event for such uses is on the legacy stream. */
+/* The event for such uses is on the legacy stream, which itself comes after them. */
 synced_mem_status sm_stream_wait_for_any(struct sm_stream *stream, int device)
 {
+    if (stream->kind == SM_STREAM_LEGACY && stream->device == device)
+        return SYNCED_MEM_OK;
     const struct sm_fence *const shared = sm_shared_end(get_uncreated_stream(legacy, device)->serial);
     return shared && is_behind(stream, shared) ? SYNCED_MEM_OK : wait_for_any_first(stream, device);
 }

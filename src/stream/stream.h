@@ -110,6 +110,13 @@ struct sm_stream *sm_stream_any(int device);
  */
 synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out);
 
+/* Stores the legacy stream of the device. Does not block. ERR_CAPTURING: it can't be used, as a blocking stream
+ * captures. On failure *out is unchanged. */
+synced_mem_status sm_stream_find_legacy(int device, struct sm_stream **out);
+/* Returns whether the legacy stream comes after a use, whatever it gets next. fence: of the use's end; NULL: the use by
+ * this stream is open. Queries no device. */
+bool sm_stream_is_legacy_use(const struct sm_stream *by, const struct sm_fence *fence);
+
 /* Adds a holder of a caller's stream. Returns it. Does not block. */
 struct sm_stream *sm_stream_hold(struct sm_stream *stream);
 /* Removes a holder. The last one returns the struct. Ignores NULL and streams whose holders are not counted. */

@@ -80,7 +80,7 @@ static void fail_once(void)
             ck_assert_msg(done || host_is(synced_mem_cpu_data(mem), SIZE, 1), "call %u, way %d", it.nth, way);
             release_with_views(mem, views);
         }
-    ck_assert_uint_gt(failed, 12);
+    ck_assert_uint_ge(failed, 4);
 }
 
 /* All waits fail from one on. Contents that the fill has replaced are not valid any more. */

@@ -141,11 +141,10 @@ START_TEST(borrowed_memory_is_not_handed_back_under_a_late_transfer)
 }
 END_TEST
 
-/* Lets both fail: the event behind the transfer and the synchronization. The first record covers the caller's kernels,
- * the second one the transfer. */
+/* Lets both fail: the event behind the transfer and the synchronization. */
 static void fail_to_follow(void)
 {
-    emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false);
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
     emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
 }
 

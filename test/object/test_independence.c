@@ -10,7 +10,8 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-enum { SIZE = 8000, LARGER = 30000, LONG_ENOUGH = 20, STEP_US = 1000 };
+/* MOST_ON_LEGACY: the bytes of the largest move that the legacy stream makes. */
+enum { SIZE = 8000, LARGER = 30000, MOST_ON_LEGACY = 65536, LONG_ENOUGH = 20, STEP_US = 1000 };
 
 /* ---- A call in a thread ---- */
 
@@ -130,7 +131,7 @@ static void give_memory(const struct pair *pair)
  * end. */
 START_TEST(idle_stream_without_query)
 {
-    synced_mem *const mem = make(SIZE);
+    synced_mem *const mem = make(MOST_ON_LEGACY + 1);
     unsigned before = 0;
     for (int i = 0; i < 3; i++) {
         before = emu_calls("cudaStreamQuery");
@@ -304,6 +305,70 @@ START_TEST(beside_a_transfer_into_marked_memory)
 }
 END_TEST
 
+/* The same transfer comes after another stream as well, which is held up. The legacy stream is not held up with it. */
+START_TEST(beside_a_transfer_behind_another_stream)
+{
+    struct pair pair = make_pair(_i, 0);
+    struct call blocked = {.mem = pair.a};
+    struct call free = {.mem = pair.b};
+    give_memory(&pair);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(pair.a));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(pair.b));
+    gpu_hold(pair.stream);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(pair.a, pair.stream));
+    host_writes(pair.a, 1);
+    host_writes(pair.b, 2);
+    check_independent(&blocked, &free);
+    ck_assert(device_is(blocked.data, SIZE, 1));
+    ck_assert(device_is(free.data, SIZE, 2));
+    release_pair(&pair);
+}
+END_TEST
+
+/* A pull comes after the legacy stream, and after a copy on another one that reads the host's bytes. */
+START_TEST(beside_a_pull_behind_another_stream)
+{
+    struct pair pair = make_pair(_i, 0);
+    synced_mem *const to = make_on(SIZE, 0);
+    struct call blocked = {.mem = pair.a, .on_host = true};
+    struct call free = {.mem = pair.b};
+    give_memory(&pair);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(pair.b));
+    host_writes(pair.a, 1);
+    gpu_hold(pair.stream);
+    OK(synced_mem_async_gpu_copy(to, pair.a, pair.stream));
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(pair.a));
+    host_writes(pair.b, 2);
+    check_independent(&blocked, &free);
+    ck_assert(host_is(blocked.data, SIZE, 1));
+    ck_assert(device_is(free.data, SIZE, 2));
+    release_pair(&pair);
+    OK(synced_mem_release(to));
+}
+END_TEST
+
+/* The legacy stream makes small moves of accesses without a stream itself. Larger ones are on another stream, which
+ * waits for an event there. */
+START_TEST(moves_on_the_legacy_stream)
+{
+    static const size_t sizes[] = {1, MOST_ON_LEGACY, MOST_ON_LEGACY + 1};
+    const size_t size = sizes[_i];
+    const unsigned waits = size > MOST_ON_LEGACY;
+    synced_mem *const mem = make_on(size, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), size, 1);
+    gpu_fill(synced_mem_mutable_gpu_data(mem), size, 2, NULL);
+    synced_mem_stats before = stats_now();
+    ck_assert(host_is(synced_mem_cpu_data(mem), size, 2));
+    ck_assert_uint_eq(stats_now().stream_waits - before.stream_waits, waits);
+    host_fill(synced_mem_mutable_cpu_data(mem), size, 3);
+    before = stats_now();
+    ck_assert(device_is(synced_mem_gpu_data(mem), size, 3));
+    ck_assert_uint_eq(stats_now().stream_waits - before.stream_waits, waits);
+    ck_assert_uint_eq(stats_now().event_records - before.event_records, 1 + waits);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("independence");
@@ -314,5 +379,8 @@ Suite *suite(void)
     tcase_add_loop_test(tests, beside_a_copy_to_another_device, 0, 2);
     tcase_add_loop_test(tests, beside_a_copy_to_the_host, 0, 2);
     tcase_add_loop_test(tests, beside_a_transfer_into_marked_memory, 0, 2);
+    tcase_add_loop_test(tests, beside_a_transfer_behind_another_stream, 0, 2);
+    tcase_add_loop_test(tests, beside_a_pull_behind_another_stream, 0, 2);
+    tcase_add_loop_test(tests, moves_on_the_legacy_stream, 0, 3);
     return made;
 }

@@ -343,6 +343,7 @@ START_TEST(done_on_a_lost_device)
 {
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem *const mem = make_at_gpu(SIZE, 1);
+    OK(synced_mem_async_cpu_pull(mem, SYNCED_MEM_STREAM_LIBRARY)); /* makes the stream of the pull that fails */
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     void *const data = synced_mem_mutable_gpu_data_on(mem, stream);
     emu_break_device(0, cudaErrorLaunchFailure);

@@ -348,8 +348,8 @@ START_TEST(own_turn)
     }
     NO_TRAFFIC_SINCE(&before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 5));
-    /* One event stands for all work of the stream, and one for the transfer. */
-    ck_assert_uint_eq(traffic_since(&before).records, 2);
+    /* One event stands for all work of the stream, and one for the transfer, which the legacy stream makes itself. */
+    ck_assert_uint_eq(traffic_since(&before).records, _i == LEGACY ? 1 : 2);
     ck_assert(device_is(seen, SIZE, 4));
     OK(synced_mem_release(mem));
     close_stream(stream);

@@ -287,14 +287,14 @@ static synced_mem_status query_capture_here(int device, synced_mem_stream stream
     return status;
 }
 
-/* A created stream can be queried with any device current and in any capture mode. */
+/* Streams can be queried in any capture mode, and created ones with any device current. */
 synced_mem_status sm_device_stream_query_capture(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
     struct before before;
     const bool is_created = stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
     if (is_created)
         return sm_process_lost_gpu() ? fail_forked() : query_capture_here(device, stream, true, facts);
-    SM_TRY(enter_device(device, &before));
+    SM_TRY(make_current(device, &before));
     return leave_device(device, &before, query_capture_here(device, stream, false, facts));
 }
 
