@@ -27,7 +27,7 @@ struct sweep {
     char *device[FIT];
     char *managed;        /* of all objects; NULL: not wanted */
     struct by_hand *hand; /* reads the objects' file; NULL: they have none */
-    char *block;          /* on the device, for all objects */
+    char *block;          /* on the device, for what a sweep misses */
     int descriptor;
 };
 
@@ -125,7 +125,8 @@ static double sweep_by_hand(void *state)
     return seconds_now() - begin;
 }
 
-/* By threads from a file: each object when the one before it is there, or all without a wait between them. */
+/* By threads from a file: each object when the one before it is there, or as many as a sweep misses without a wait
+ * between them. */
 static double sweep_file_by_hand(void *state)
 {
     const struct sweep *const on = state;
@@ -138,7 +139,8 @@ static double sweep_file_by_hand(void *state)
 static double load_file_by_hand(void *state)
 {
     const struct sweep *const on = state;
-    return by_hand_load(on->hand, on->descriptor, 0, OBJECTS_SWEPT * on->all.size, on->block) / OBJECTS_SWEPT;
+    const size_t missed = OBJECTS_SWEPT - FIT;
+    return by_hand_load(on->hand, on->descriptor, 0, missed * on->all.size, on->block) / (double)missed;
 }
 
 static double sweep_managed(void *state)
@@ -168,7 +170,7 @@ static void begin_sweeps(struct sweep *on, synced_mem_file *file, int descriptor
         on->device[i] = bare_device_alloc(size);
     on->descriptor = descriptor;
     on->hand = file ? by_hand_start(true) : NULL;
-    on->block = file ? bare_device_alloc(OBJECTS_SWEPT * size) : NULL;
+    on->block = file ? bare_device_alloc((OBJECTS_SWEPT - FIT) * size) : NULL;
     evictables_make(&on->all, OBJECTS_SWEPT, size, FIT, file);
 }
 

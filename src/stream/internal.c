@@ -31,15 +31,27 @@ synced_mem_status sm_internal_stream(int device, enum sm_internal internal, stru
     return status;
 }
 
-/* The last fence is stored in the order of the events: it stands for all that is queued. */
+/* Stores the fence of the stream's last work. Takes over the caller's hold. */
+static void set_last(struct sm_stream *internal, struct sm_fence *last)
+{
+    sm_fence_drop(atomic_exchange_explicit(&internal->last, last, memory_order_acq_rel));
+}
+
+/* Many threads may record at once, and a lock would make most of them sleep. So nobody knows which of these fences is
+ * the last, and none is kept. */
 synced_mem_status sm_internal_stream_record(struct sm_stream *internal, struct sm_fence **out)
 {
-    sm_mutex_lock(&internal->lock);
     const synced_mem_status status = sm_stream_record_fence(internal, out);
-    struct sm_fence *const last = status == SYNCED_MEM_OK ? sm_fence_hold(*out) : NULL;
-    sm_fence_drop(atomic_exchange_explicit(&internal->last, last, memory_order_acq_rel));
-    sm_mutex_unlock(&internal->lock);
-    return status;
+    if (status != SYNCED_MEM_OK) {
+        set_last(internal, NULL);
+        return status;
+    }
+    const uint64_t order = (*out)->order;
+    const bool was_alone = order == (*out)->since + 1;
+    set_last(internal, was_alone ? sm_fence_hold(*out) : NULL);
+    if (was_alone && atomic_load_explicit(&internal->fences, memory_order_acquire) != order)
+        set_last(internal, NULL);
+    return SYNCED_MEM_OK;
 }
 
 /* Takes the fence of the stream's last work, which no longer stands for what the caller is about to queue. Returns

@@ -60,11 +60,10 @@ struct sm_stream {
     uint64_t thread; /* the number of the thread whose default stream it is; else 0 */
     struct sm_stream *next;
     /* Once the stream is done: for all work that it was given. Of an internal stream that sm_internal_stream_behind()
-     * finds: for all work queued there, or NULL if some has no fence yet. */
+     * finds: for all work queued there, or NULL if some has no fence yet, or its last fence is unknown. */
     _Atomic(struct sm_fence *) last;
     atomic_uint holders; /* of created and per-thread streams; a bucket that keeps the struct is one */
-    /* Of created and per-thread streams: held from a read of the state until the work that depends on it is queued. Of
-     * internal streams: held while an event is recorded. */
+    /* Of created and per-thread streams: held from a read of the state until the work that depends on it is queued. */
     struct sm_mutex lock;
     int device;
     unsigned number; /* of a created or per-thread stream: counts these structs of the device */
