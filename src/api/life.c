@@ -94,13 +94,6 @@ static synced_mem_status make_struct(struct synced_mem **out, size_t size, const
     return SYNCED_MEM_OK;
 }
 
-/* Lets other threads find the object. */
-static void add_object(struct synced_mem *mem)
-{
-    sm_objects_add(mem);
-    sm_count_up(SM_COUNT_objects, 1);
-}
-
 static void give_struct(struct synced_mem *mem)
 {
     if (mem->extras)
@@ -141,7 +134,7 @@ synced_mem_status sm_create_received(synced_mem **out, struct sm_shared_memory *
     options.alignment = (size_t)memory->facts.alignment;
     options.shareable = memory->facts.policy;
     SM_TRY(make_shareable_struct(&mem, (size_t)memory->facts.size, &options, memory, SM_TURN_NONE));
-    add_object(mem);
+    sm_objects_add(mem);
     *out = mem;
     return SYNCED_MEM_OK;
 }
@@ -161,7 +154,7 @@ synced_mem_status sm_create(synced_mem **out, size_t size, const synced_mem_opti
         status = make_struct(&mem, size, options);
     if (status != SYNCED_MEM_OK)
         return status;
-    add_object(mem);
+    sm_objects_add(mem);
     *out = mem;
     return SYNCED_MEM_OK;
 }
@@ -207,7 +200,7 @@ synced_mem_status sm_create_view(synced_mem **out, synced_mem *of, size_t offset
         give_struct(view);
         return status;
     }
-    add_object(view);
+    sm_objects_add(view);
     *out = view;
     return SYNCED_MEM_OK;
 }
@@ -231,8 +224,13 @@ static bool has_failed(synced_mem_status status)
     return status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_FORKED;
 }
 
-static void end_struct(struct synced_mem *mem)
+/* status: how its memory was given up. A parent's object is kept, but is no object of the child's any more. */
+static void end_struct_unless_kept(struct synced_mem *mem, synced_mem_status status)
 {
+    if (status != SYNCED_MEM_OK) {
+        sm_objects_forget();
+        return;
+    }
     sm_trace_forget(mem);
     give_struct(mem);
 }
@@ -252,12 +250,9 @@ static synced_mem_status destroy_whole(struct synced_mem *mem)
     const synced_mem_status status = give_up_memory(mem);
     if (has_failed(status))
         return status;
-    sm_count_down(SM_COUNT_objects, 1);
-    if (status == SYNCED_MEM_OK) {
-        if (mem->at.first || sm_has_backing(&mem->record))
-            sm_end_backings(mem);
-        end_struct(mem);
-    }
+    if (status == SYNCED_MEM_OK && (mem->at.first || sm_has_backing(&mem->record)))
+        sm_end_backings(mem);
+    end_struct_unless_kept(mem, status);
     return SYNCED_MEM_OK;
 }
 
@@ -273,13 +268,11 @@ static synced_mem_status destroy_view(struct synced_mem *view)
         status = give_up_memory(view); /* of 0 bytes, and the last; fails only in a forked child */
     if (has_failed(status))
         return status;
-    sm_count_down(SM_COUNT_objects, 1);
     if (is_last && status == SYNCED_MEM_OK) {
         sm_end_backings(root);
         sm_view_end(view);
     }
-    if (status == SYNCED_MEM_OK)
-        end_struct(view);
+    end_struct_unless_kept(view, status);
     if (!is_last)
         return SYNCED_MEM_OK;
     atomic_store(&root->references, 0);

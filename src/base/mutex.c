@@ -34,6 +34,18 @@ void sm_mutex_wait(struct sm_mutex *mutex)
         sm_word_wait(&mutex->state, SM_MUTEX_AWAITED);
 }
 
+void sm_mutex_poll(struct sm_mutex *mutex)
+{
+    for (;;) {
+        for (int i = 0; i < POLLS; i++)
+            if (poll_and_take_lock(mutex))
+                return;
+        const unsigned state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
+        if (state != SM_MUTEX_OPEN)
+            sm_word_wait_for(&mutex->state, state, SM_MUTEX_NAP);
+    }
+}
+
 bool sm_mutex_lock_within(struct sm_mutex *mutex, uint64_t nanoseconds)
 {
     const uint64_t start = sm_now();

@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Nanoseconds between two looks at a lock whose release wakes nobody. */
+enum { SM_MUTEX_NAP = 50000 };
+
 enum sm_mutex_state { SM_MUTEX_OPEN, SM_MUTEX_HELD, SM_MUTEX_AWAITED /* held, and threads may sleep */ };
 
 /* Lets the processor rest for a few cycles between two polls. */
@@ -23,6 +26,8 @@ struct sm_mutex {
 
 /* Takes a lock that another thread holds. Blocks. */
 void sm_mutex_wait(struct sm_mutex *mutex);
+/* Does the same for a lock whose release wakes nobody: looks again after each of several short sleeps. */
+void sm_mutex_poll(struct sm_mutex *mutex);
 /* Takes the lock, and sleeps at most so long for it. Returns false if another thread, or this one, has held it all the
  * time. */
 bool sm_mutex_lock_within(struct sm_mutex *mutex, uint64_t nanoseconds);

@@ -103,13 +103,21 @@ static void close_gate(void)
 
 /* ---- Forks ---- */
 
+/* Takes a lock whose release may wake nobody. */
+static void take_any_lock(struct sm_mutex *mutex)
+{
+    if (!sm_mutex_try(mutex))
+        while (!sm_mutex_lock_within(mutex, SM_MUTEX_NAP))
+            continue;
+}
+
 /* Closes the gate first: a thread that is inside an object may need any of the locks taken next. */
 static void lock_before_fork(void)
 {
     close_gate();
     sm_mutex_lock(&locks.mutex);
     for (struct sm_lock *lock = locks.first; lock; lock = lock->next)
-        sm_mutex_lock(&lock->mutex);
+        take_any_lock(&lock->mutex);
 }
 
 static void unlock_after_fork(void)

@@ -45,18 +45,20 @@ void sm_unlock(struct sm_lock *lock);
 /* Adds a lock to the list that a fork takes, at its first use. */
 void sm_lock_register(struct sm_lock *lock);
 
-/* Take and release a lock that is held for a few instructions, during which the thread takes no other. So nobody needs
- * to know that it holds a lock, and that is not recorded. */
+/* Take and release a lock that is always held for a few instructions, during which the thread takes no other. So nobody
+ * needs to know that it holds a lock, and that is not recorded. Nobody sleeps until it is released, so nobody is
+ * awakened: a locked instruction is saved. Only these functions and forks take such a lock. */
 static inline void sm_lock_briefly(struct sm_lock *lock)
 {
     if (!atomic_load_explicit(&lock->known, memory_order_acquire))
         sm_lock_register(lock);
-    sm_mutex_lock(&lock->mutex);
+    if (!sm_mutex_try(&lock->mutex))
+        sm_mutex_poll(&lock->mutex);
 }
 
 static inline void sm_unlock_brief(struct sm_lock *lock)
 {
-    sm_mutex_unlock(&lock->mutex);
+    atomic_store_explicit(&lock->mutex.state, SM_MUTEX_OPEN, memory_order_release);
 }
 
 /* Returns whether the calling thread holds a library lock, and so may take no other. */

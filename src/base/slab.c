@@ -163,10 +163,21 @@ static void *pop_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
     return cell;
 }
 
+/* With the shelf locked, which guards its shard's part of the counter. */
+static void count_cells(const struct sm_slab *slab, const struct sm_shelf *shelf, uint64_t more)
+{
+    if (slab->counter == SM_COUNTERS)
+        return;
+    _Atomic uint64_t *const count = &sm_counts[shelf - slab->shelves].of[slab->counter];
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
 static void *take_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
 {
     sm_lock_briefly(&shelf->lock);
     void *const cell = pop_from_shelf(slab, shelf);
+    if (cell)
+        count_cells(slab, shelf, 1);
     sm_unlock_brief(&shelf->lock);
     return cell;
 }
@@ -260,9 +271,18 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
         bundle = make_room(shelf);
     push_cell(slab, &shelf->list, cell);
     shelf->count++;
+    count_cells(slab, shelf, (uint64_t)-1);
     sm_unlock_brief(&shelf->lock);
     if (bundle)
         give_bundle(slab, bundle);
+}
+
+void sm_slab_uncount(struct sm_slab *slab)
+{
+    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    sm_lock_briefly(&shelf->lock);
+    count_cells(slab, shelf, (uint64_t)-1);
+    sm_unlock_brief(&shelf->lock);
 }
 
 /* Most lists are of one cell. */

@@ -8,6 +8,7 @@
 
 #include "base/process.h"
 #include "base/shard.h"
+#include "base/stats.h"
 
 #include <stddef.h>
 
@@ -50,14 +51,18 @@ struct sm_slab {
     struct sm_cells cells;
     void **const bundles; /* SM_BUNDLES; counted as taken */
     unsigned bundle_count;
+    const enum sm_counter counter; /* of the taken cells; SM_COUNTERS: none */
     struct sm_shelf shelves[SM_SHARDS];
 };
 
 /* Of a slab at file scope. */
-#define SM_SLAB_INITIALIZER(type)                                                                                      \
+#define SM_SLAB_INITIALIZER(type) SM_COUNTED_SLAB_INITIALIZER(type, SM_COUNTERS)
+/* Of one whose taken cells have a counter, which nobody else counts in. The shelves' locks guard it, so a count is no
+ * locked instruction. No list of cells is taken from such a slab, or given back. */
+#define SM_COUNTED_SLAB_INITIALIZER(type, of_cells)                                                                    \
     {                                                                                                                  \
         .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type), .bundles = (void *[SM_BUNDLES]){NULL},       \
-        .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                                                  \
+        .counter = (of_cells), .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                           \
     }
 
 /* Takes a cell: zeros if it is new, otherwise as it was given back. Returns NULL when the system has no memory. */
@@ -69,6 +74,8 @@ void *sm_slab_take_list(struct sm_slab *slab, size_t count);
 void sm_slab_give(struct sm_slab *slab, void *cell);
 /* Gives back such a list. */
 void sm_slab_give_list(struct sm_slab *slab, void *list);
+/* Counts a taken cell of a counted slab as given back, though it never will be. */
+void sm_slab_uncount(struct sm_slab *slab);
 
 /* Frees all chunks if no cell is taken; otherwise frees none. */
 void sm_slab_trim(struct sm_slab *slab);

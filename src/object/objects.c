@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct sm_slab objects = SM_SLAB_INITIALIZER(struct synced_mem);
+static struct sm_slab objects = SM_COUNTED_SLAB_INITIALIZER(struct synced_mem, SM_COUNT_objects);
 
 struct synced_mem *sm_objects_take(void)
 {
@@ -18,6 +18,11 @@ struct synced_mem *sm_objects_take(void)
 void sm_objects_give(struct synced_mem *mem)
 {
     sm_slab_give(&objects, mem);
+}
+
+void sm_objects_forget(void)
+{
+    sm_slab_uncount(&objects);
 }
 
 void sm_objects_trim(void)

@@ -9,6 +9,8 @@
 struct synced_mem *sm_objects_take(void);
 /* Gives the cell of a destroyed object back. */
 void sm_objects_give(struct synced_mem *mem);
+/* Counts an object less, whose cell is never given back. */
+void sm_objects_forget(void);
 /* Returns free cells to the system. */
 void sm_objects_trim(void);
 

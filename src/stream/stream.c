@@ -117,12 +117,12 @@ void sm_stream_drop(struct sm_stream *stream)
         return;
     struct bucket *const bucket = is_known_while_held(stream) ? get_bucket(stream->handle, stream->thread) : NULL;
     if (bucket)
-        sm_lock(&bucket->lock);
+        sm_lock_briefly(&bucket->lock);
     const bool gone = atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) == 1;
     if (bucket && gone)
         unlink_stream(bucket, stream);
     if (bucket)
-        sm_unlock(&bucket->lock);
+        sm_unlock_brief(&bucket->lock);
     if (gone)
         sm_stream_struct_give(stream);
 }
@@ -149,11 +149,11 @@ static void orphan_streams(void *thread)
 {
     this_thread = 0;
     struct bucket *const bucket = get_bucket(SM_HANDLE_PER_THREAD, (uintptr_t)thread);
-    sm_lock(&bucket->lock);
+    sm_lock_briefly(&bucket->lock);
     for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
         if (stream->thread == (uintptr_t)thread)
             atomic_store_explicit(&stream->orphaned, true, memory_order_relaxed);
-    sm_unlock(&bucket->lock);
+    sm_unlock_brief(&bucket->lock);
 }
 
 /* With the bucket locked. Holds the stream. device: -1 finds a stream of any device. */
@@ -188,7 +188,7 @@ static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream han
     atomic_store_explicit(&fresh->state, KNOWN, memory_order_relaxed);
     atomic_store_explicit(&fresh->orphaned, false, memory_order_relaxed);
     atomic_store_explicit(&fresh->holders, is_known_while_held(fresh) ? 0 : 1, memory_order_relaxed);
-    sm_lock(&bucket->lock);
+    sm_lock_briefly(&bucket->lock);
     struct sm_stream *stream = find_stream_in_bucket(bucket, handle, thread, created ? -1 : device);
     if (!stream) {
         fresh->next = bucket->first;
@@ -196,7 +196,7 @@ static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream han
         fresh = NULL;
     }
     *out = stream;
-    sm_unlock(&bucket->lock);
+    sm_unlock_brief(&bucket->lock);
     sm_stream_struct_give(fresh);
     return SYNCED_MEM_OK;
 }
@@ -218,11 +218,11 @@ static bool names_another_stream(const struct sm_stream *stream, uint64_t id)
 static void forget_vanished_stream(struct sm_stream *stream)
 {
     struct bucket *const bucket = get_bucket(stream->handle, stream->thread);
-    sm_lock(&bucket->lock);
+    sm_lock_briefly(&bucket->lock);
     const bool known = get_state(stream) == KNOWN;
     if (known)
         forget_stream_in_bucket(bucket, stream, VANISHED);
-    sm_unlock(&bucket->lock);
+    sm_unlock_brief(&bucket->lock);
     if (known)
         drop_bucket_hold(stream);
 }
@@ -449,13 +449,13 @@ static struct sm_stream *find_next_wanted_stream(struct bucket *bucket, bool (*w
                                                  int device, uint64_t below)
 {
     struct sm_stream *found = NULL;
-    sm_lock(&bucket->lock);
+    sm_lock_briefly(&bucket->lock);
     for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
         if (wanted(stream, device) && stream->serial < below && (!found || stream->serial > found->serial))
             found = stream;
     if (found)
         sm_stream_hold(found);
-    sm_unlock(&bucket->lock);
+    sm_unlock_brief(&bucket->lock);
     return found;
 }
 
@@ -493,10 +493,10 @@ static synced_mem_status end_stream(struct bucket *bucket, struct sm_stream *str
     const synced_mem_status status = has_uses ? record_use_end(stream, &last) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return get_state(stream) == VANISHED ? SYNCED_MEM_OK : status;
-    sm_lock(&bucket->lock);
+    sm_lock_briefly(&bucket->lock);
     atomic_store_explicit(&stream->last, last, memory_order_release);
     forget_stream_in_bucket(bucket, stream, DONE);
-    sm_unlock(&bucket->lock);
+    sm_unlock_brief(&bucket->lock);
     drop_bucket_hold(stream);
     return status;
 }
@@ -523,9 +523,9 @@ synced_mem_status sm_stream_shutdown(void)
     for (struct bucket *bucket = buckets; bucket < buckets + BUCKETS; bucket++) {
         struct sm_stream *stream;
         while ((stream = bucket->first) != NULL) {
-            sm_lock(&bucket->lock);
+            sm_lock_briefly(&bucket->lock);
             forget_stream_in_bucket(bucket, stream, DONE);
-            sm_unlock(&bucket->lock);
+            sm_unlock_brief(&bucket->lock);
             drop_bucket_hold(stream);
         }
     }
