@@ -94,8 +94,12 @@ def device_ways(library):
 
 
 def other_stream(library, module):
-    """Returns a block in which the library uses another stream than the default one."""
-    return module.cuda.stream(module.cuda.Stream()) if library == "torch" else module.cuda.Stream(non_blocking=True)
+    """Returns another stream than the default one, and a block in which the library uses it."""
+    if library == "torch":
+        stream = module.cuda.Stream()
+        return stream, module.cuda.stream(stream)
+    stream = module.cuda.Stream(non_blocking=True)
+    return stream, stream
 
 
 def rows_of(figures, note):
@@ -115,12 +119,16 @@ def measure_calls(library, quick):
         blocks = {"": contextlib.nullcontext()}
     else:
         ways, names = device_ways(library)
-        blocks = {"": contextlib.nullcontext(), " on another stream": other_stream(library, module)}
+        names["stream"], block = other_stream(library, module)
+        blocks = {"": contextlib.nullcontext(), " on another stream": block}
     names = {**names, "mem": mem, library: module}
-    ways = {name: eval(f"lambda: {text}", names) for name, text in ways.items()}  # the names are globals
     for note, block in blocks.items():
+        if note:  # the access may name the stream that the library uses
+            name = f"{library}.from_dlpack(mem.gpu('mutable', stream))"
+            ways = {name: name, **ways}
+        calls = {name: eval(f"lambda: {text}", names) for name, text in ways.items()}  # the names are globals
         with block:
-            found = compare({**ways, "empty": lambda: None}, 10 if quick else 5000, 3 if quick else 51)
+            found = compare({**calls, "empty": lambda: None}, 10 if quick else 5000, 3 if quick else 51)
         rows += rows_of(found, note)
     return rows
 
