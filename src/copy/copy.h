@@ -214,9 +214,9 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_f
  * device. */
 const struct sm_fence *sm_copy_awaits(const struct sm_copy *copy);
 /* Enters kernels that use a pointer which was given out without a stream as work in flight that ends now, and ends an
- * open use, of memory that is about to be freed or kept. Records one event on the legacy stream. Ignores borrowed memory
- * and lost devices. Does not block. On failure nothing is entered. ERR_CAPTURING: a blocking stream captures, so no
- * event can be recorded now. */
+ * open use, of memory that is about to be freed or kept. Records one event on the legacy stream. Ignores borrowed
+ * memory and lost devices. Does not block. On failure nothing is entered. ERR_CAPTURING: a blocking stream captures, so
+ * no event can be recorded now. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
 
 /* Frees host memory of the library's own on which nothing is in flight, and the copy's struct. Does not block. */

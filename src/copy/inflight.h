@@ -228,8 +228,8 @@ static inline void sm_inflight_close(struct sm_copy *copy)
     if (copy->writer && copy->writer_fence)
         sm_inflight_end_write(copy);
 }
-/* Gives the open write the fence of the transfer that was entered as a read last, if its stream comes after the write of
- * its own accord. So no event has to be recorded for the write. */
+/* Gives the open write the fence of the transfer that was entered as a read last, if the transfer's stream comes after
+ * the write of its own accord. So no event has to be recorded for the write. */
 void sm_inflight_end_write_by_read(struct sm_copy *copy, const struct sm_stream *stream);
 /* Reopens the uses that a call has settled. For a call that has failed. The stream that may write comes after transfers
  * from the copy that the call has queued. */
