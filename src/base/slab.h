@@ -47,11 +47,12 @@ struct sm_shelf {
 };
 
 struct sm_slab {
-    struct sm_lock lock; /* guards the cells and the bundles */
+    const enum sm_counter counter; /* of the taken cells; SM_COUNTERS: none */
+    struct sm_lock lock;           /* guards the cells and the bundles */
     struct sm_cells cells;
     void **const bundles; /* SM_BUNDLES; counted as taken */
     unsigned bundle_count;
-    const enum sm_counter counter; /* of the taken cells; SM_COUNTERS: none */
+    char apart[SM_APART]; /* all threads read the members above; each writes its own shelf */
     struct sm_shelf shelves[SM_SHARDS];
 };
 
@@ -61,8 +62,8 @@ struct sm_slab {
  * locked instruction. No list of cells is taken from such a slab, or given back. */
 #define SM_COUNTED_SLAB_INITIALIZER(type, of_cells)                                                                    \
     {                                                                                                                  \
-        .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type), .bundles = (void *[SM_BUNDLES]){NULL},       \
-        .counter = (of_cells), .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                           \
+        .counter = (of_cells), .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type),                       \
+        .bundles = (void *[SM_BUNDLES]){NULL}, .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},           \
     }
 
 /* Takes a cell: zeros if it is new, otherwise as it was given back. Returns NULL when the system has no memory. */
