@@ -86,6 +86,27 @@ static void failed_read_and_wait(enum way way)
     end(&it);
 }
 
-static const struct script scripts[] = {
-    {no_event, 1}, {out_of_sight, 1}, {out_of_sight_on_device, 1}, {failed_read, 1}, {failed_read_and_wait, 1}};
+/* A staged push waits for its buffer in vain, and then for the stream. Another push uses the buffer at once. */
+static void failed_wait_for_a_buffer(enum way way)
+{
+    static unsigned char first[SIZE], second[SIZE];
+    const synced_mem_staging staged = {.struct_size = sizeof staged, .buffer_bytes = 65536, .minimum_bytes = 1};
+    (void)way;
+    OK(synced_mem_set_staging(&staged));
+    struct things it = begin();
+    synced_mem *const other = make(SIZE);
+    pattern_write(first, SIZE, 1);
+    pattern_write(second, SIZE, 2);
+    OK(synced_mem_set_cpu_data(it.mem, first));
+    OK(synced_mem_set_cpu_data(other, second));
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    MUST(synced_mem_mutable_gpu_data_on(it.mem, it.one));
+    MUST(synced_mem_gpu_data_on(other, it.two));
+    host_reads(synced_mem_cpu_data(it.mem), 1);
+    OK(synced_mem_release(other));
+    end(&it);
+}
+
+static const struct script scripts[] = {{no_event, 1},    {out_of_sight, 1},         {out_of_sight_on_device, 1},
+                                        {failed_read, 1}, {failed_read_and_wait, 1}, {failed_wait_for_a_buffer, 1}};
 const struct scripts failure_scripts = {scripts, sizeof scripts / sizeof scripts[0]};
