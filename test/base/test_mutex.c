@@ -3,6 +3,7 @@
 
 #include "base/mutex.h"
 #include "base/once.h"
+#include "base/process.h"
 #include "system/clock.h"
 
 #include <errno.h>
@@ -122,6 +123,32 @@ START_TEST(enough_patience)
 }
 END_TEST
 
+static void *poll_and_count(void *unused)
+{
+    sm_mutex_poll(&mutex);
+    guarded++;
+    return unused;
+}
+
+/* A thread that sleeps for a lock whose release wakes nobody finds it open, also if another one sleeps there. */
+START_TEST(a_release_that_wakes_nobody)
+{
+    for (int awaited = 0; awaited < 2; awaited++) {
+        guarded = 0;
+        sm_mutex_lock(&mutex);
+        ck_assert(!awaited || !sm_mutex_lock_within(&mutex, 0));
+        const pthread_t thread = start_thread(poll_and_count, NULL);
+        (void)usleep(10000);
+        ck_assert_uint_eq(guarded, 0);
+        atomic_store_explicit(&mutex.state, SM_MUTEX_OPEN, memory_order_release);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_uint_eq(guarded, 1);
+        ck_assert(!sm_mutex_try(&mutex));
+        sm_mutex_unlock(&mutex);
+    }
+}
+END_TEST
+
 static void *wait_for_an_event(void *seen)
 {
     errno = EDOM;
@@ -176,6 +203,40 @@ START_TEST(a_fork_beside_sleepers)
     sm_events_add(&events);
     ck_assert_int_eq(pthread_join(locker, NULL), 0);
     ck_assert_int_eq(pthread_join(waiter, NULL), 0);
+}
+END_TEST
+
+static struct sm_lock brief = SM_LOCK_INITIALIZER;
+static atomic_bool holds;
+
+static void *hold_briefly(void *unused)
+{
+    sm_lock_briefly(&brief);
+    atomic_store(&holds, true);
+    (void)usleep(20000);
+    sm_unlock_brief(&brief);
+    return unused;
+}
+
+static void take_in_child(const void *unused)
+{
+    (void)unused, (void)alarm(200);
+    sm_lock_briefly(&brief);
+    sm_unlock_brief(&brief);
+    _exit(EXIT_SUCCESS);
+}
+
+/* A fork takes the lock, whose release does not wake it. */
+START_TEST(a_fork_beside_a_brief_lock)
+{
+    OK(synced_mem_release(make(1)));
+    const pthread_t thread = start_thread(hold_briefly, NULL);
+    while (!atomic_load(&holds))
+        (void)usleep(100);
+    ck_assert(in_a_child(take_in_child, NULL));
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    sm_lock_briefly(&brief);
+    sm_unlock_brief(&brief);
 }
 END_TEST
 #endif
@@ -240,9 +301,9 @@ Suite *suite(void)
     Suite *const made = suite_create("mutex");
     TCase *const tests = add_case_in_children(made, "mutex");
     add_tests(tests, one_at_a_time, open_again_in_a_moment, held_for_long, no_more_patience, enough_patience,
-              events_happen, one_runs_and_others_wait);
+              a_release_that_wakes_nobody, events_happen, one_runs_and_others_wait);
 #if WITH_POSIX
-    add_tests(tests, a_fork_beside_sleepers);
+    add_tests(tests, a_fork_beside_sleepers, a_fork_beside_a_brief_lock);
 #endif
     return made;
 }

@@ -75,10 +75,34 @@ START_TEST(lists)
 }
 END_TEST
 
+static struct sm_slab counted = SM_COUNTED_SLAB_INITIALIZER(struct cell, SM_COUNT_spills);
+
+/* The counter has the cells that are taken and not given back, wherever they wait. */
+START_TEST(taken_cells_are_counted)
+{
+    enum { MANY = 200 };
+    struct cell *taken[MANY];
+    ck_assert_uint_eq(sm_count_of(SM_COUNT_spills), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        ck_assert_ptr_nonnull(taken[i] = sm_slab_take(&counted));
+        ck_assert_uint_eq(sm_count_of(SM_COUNT_spills), i + 1);
+    }
+    for (unsigned i = 1; i < MANY; i++) {
+        sm_slab_give(&counted, taken[i]);
+        ck_assert_uint_eq(sm_count_of(SM_COUNT_spills), MANY - i);
+    }
+    sm_slab_uncount(&counted);
+    ck_assert_uint_eq(sm_count_of(SM_COUNT_spills), 0);
+    struct cell *const next = sm_slab_take(&counted);
+    ck_assert_ptr_ne(next, taken[0]);
+    sm_slab_give(&counted, next);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("slab");
     TCase *const tests = add_case(made, "slab");
-    add_tests(tests, slab, lists);
+    add_tests(tests, slab, lists, taken_cells_are_counted);
     return made;
 }
