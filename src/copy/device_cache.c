@@ -7,6 +7,7 @@
 #include "base/shard.h"
 #include "base/stats.h"
 #include "memory/accounting.h"
+#include "system/clock.h"
 
 #include <stdalign.h>
 #include <stdatomic.h>
@@ -19,21 +20,24 @@ enum { SIZES_LOG = 4, SIZES = 1 << SIZES_LOG, MOST = 256, TRIES = 4 };
 /* Each bin lists the copy first that was put there last. A search takes the copies that it examines out of the bin and
  * out of the order of age. Then it puts them back at their place in the order of age. */
 struct shard {
-    alignas(SM_APART) struct sm_lock lock; /* guards the members below; any thread may read the atomic one */
+    alignas(SM_APART) struct sm_lock lock; /* guards the members below; any thread may read the atomic ones */
     struct sm_copy *oldest;
     struct sm_copy *newest;
     _Atomic uint64_t oldest_at; /* kept_at of the oldest; NO_AGE: the shard is empty */
+    atomic_uint count;          /* of its copies */
+    atomic_size_t bytes;
+    bool is_large; /* it has more than its share of the limit */
     struct sm_copy *bins[SIZES];
 };
-static const uint64_t NO_AGE = 0; /* the first copy is kept at 1 */
+static const uint64_t NO_AGE = 0; /* no copy is kept at this time */
 
-/* A forked child never takes a lock of a shard: it uses no device memory, and retires none of its parent's. */
+/* While no shard has more than its share of the limit, all together keep the limit, and no call reads another shard or
+ * writes the members behind the shards. A forked child never takes a lock of a shard: it uses no device memory, and
+ * retires none of its parent's. */
 static struct cache {
     struct shard shards[SM_SHARDS];
-    /* The members below are of all shards together. Each call changes most of them: one cache line. */
-    alignas(SM_APART) _Atomic uint64_t kept; /* counts all copies that were ever kept */
-    atomic_uint count;
-    atomic_uint next; /* the shard that the next search through all shards begins with */
+    alignas(SM_APART) atomic_uint large; /* the number of large shards */
+    atomic_uint next;                    /* the shard that the next search through all shards begins with */
     /* Of the thread that enforces the limit. It is tried and never awaited, with a shard locked. So forks find it free. */
     struct sm_mutex enforcing;
     atomic_size_t less; /* the default limit less this is the limit */
@@ -56,7 +60,32 @@ static struct shard *find_shard(struct cache *on, const struct sm_stream *stream
     return &on->shards[is_named(stream) ? stream->number % SM_SHARDS : sm_shard()];
 }
 
+static size_t get_cache_limit(const struct cache *on)
+{
+    return DEFAULT_LIMIT - atomic_load(&on->less);
+}
+
 /* ---- With the shard locked ---- */
+
+/* A thread that makes its shard large then reads all bytes, and one that adds bytes then reads whether any shard is
+ * large. Both orders are sequentially consistent, so one of the two sees an excess. */
+static void note_share(struct cache *on, struct shard *shard)
+{
+    const bool is_large =
+        atomic_load(&shard->count) > MOST / SM_SHARDS || atomic_load(&shard->bytes) > get_cache_limit(on) / SM_SHARDS;
+    if (is_large != shard->is_large)
+        atomic_fetch_add(&on->large, is_large ? 1u : -1u);
+    shard->is_large = is_large;
+}
+
+/* Only this function changes the numbers. */
+static void count_copies(struct cache *on, struct shard *shard, unsigned copies, size_t bytes)
+{
+    atomic_store_explicit(&shard->count, atomic_load_explicit(&shard->count, memory_order_relaxed) + copies,
+                          memory_order_relaxed);
+    atomic_store(&shard->bytes, atomic_load_explicit(&shard->bytes, memory_order_relaxed) + bytes);
+    note_share(on, shard);
+}
 
 static struct sm_copy **find_bin(struct shard *shard, size_t bytes)
 {
@@ -91,7 +120,7 @@ static void insert_copy(struct cache *on, struct shard *shard, struct sm_copy *c
     copy->next = *bin;
     *bin = copy;
     insert_copy_by_age(shard, copy);
-    atomic_fetch_add_explicit(&on->count, 1, memory_order_relaxed);
+    count_copies(on, shard, 1, copy->bytes);
     sm_gpu_cache_add(copy->device, copy->bytes);
     sm_count_up(SM_COUNT_gpu_spare_bytes, copy->bytes);
 }
@@ -106,7 +135,7 @@ static struct sm_copy *unlink_copy(struct cache *on, struct shard *shard, struct
     copy->older = NULL;
     copy->newer = NULL;
     note_oldest(shard);
-    atomic_fetch_sub_explicit(&on->count, 1, memory_order_relaxed);
+    count_copies(on, shard, -1u, (size_t)0 - copy->bytes);
     sm_gpu_cache_remove(copy->device, copy->bytes);
     sm_count_down(SM_COUNT_gpu_spare_bytes, copy->bytes);
     return copy;
@@ -145,16 +174,17 @@ static struct shard *find_shard_of_oldest(struct cache *on)
     return found;
 }
 
-static size_t get_cache_limit(const struct cache *on)
-{
-    return DEFAULT_LIMIT - atomic_load(&on->less);
-}
-
-/* A thread that sets the limit then reads the bytes, and one that adds bytes then reads the limit. Both orders are
- * sequentially consistent, so one of the two sees the excess. */
 static bool is_beyond_limit(const struct cache *on)
 {
-    return atomic_load(&on->count) > MOST || sm_gpu_cached((int)(on - devices)) > get_cache_limit(on);
+    unsigned count = 0;
+    size_t bytes = 0;
+    if (atomic_load(&on->large) == 0)
+        return false;
+    for (const struct shard *each = on->shards; each < on->shards + SM_SHARDS; each++) {
+        count += atomic_load(&each->count);
+        bytes += atomic_load(&each->bytes);
+    }
+    return count > MOST || bytes > get_cache_limit(on);
 }
 
 static void prepend_copy(struct sm_copy **list, struct sm_copy *copy)
@@ -216,7 +246,7 @@ static struct sm_copy *take_from(struct cache *on, unsigned first, size_t bytes)
 /* Takes a copy of any stream. The shards take turns. Otherwise memory that is in use for long would hide the rest. */
 static struct sm_copy *take_any_copy(struct cache *on, size_t bytes)
 {
-    if (atomic_load_explicit(&on->count, memory_order_relaxed) == 0)
+    if (!find_shard_of_oldest(on))
         return NULL;
     return take_from(on, atomic_fetch_add_explicit(&on->next, 1, memory_order_relaxed), bytes);
 }
@@ -249,7 +279,7 @@ struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
         return gone;
     }
     sm_lock(&shard->lock);
-    copy->kept_at = atomic_fetch_add_explicit(&on->kept, 1, memory_order_relaxed) + 1;
+    copy->kept_at = sm_now();
     insert_copy(on, shard, copy);
     sm_unlock(&shard->lock);
     enforce_cache_limit(on, &gone);
@@ -315,9 +345,9 @@ struct sm_copy *sm_device_cache_take_all(int device)
 {
     struct cache *const on = &devices[device];
     struct sm_copy *all = NULL;
-    if (atomic_load(&on->kept) == 0)
-        return NULL;
     for (struct shard *each = on->shards; each < on->shards + SM_SHARDS; each++) {
+        if (is_empty(each))
+            continue;
         sm_lock(&each->lock);
         struct sm_copy *copy;
         while ((copy = take_oldest_of_shard(on, each)) != NULL)
@@ -327,9 +357,18 @@ struct sm_copy *sm_device_cache_take_all(int device)
     return all;
 }
 
+/* The shares change with the limit. */
 void sm_device_cache_set_limit(int device, size_t bytes)
 {
-    atomic_store(&devices[device].less, bytes < DEFAULT_LIMIT ? DEFAULT_LIMIT - bytes : 0);
+    struct cache *const on = &devices[device];
+    const size_t less = bytes < DEFAULT_LIMIT ? DEFAULT_LIMIT - bytes : 0;
+    if (atomic_exchange(&on->less, less) == less)
+        return;
+    for (struct shard *each = on->shards; each < on->shards + SM_SHARDS; each++) {
+        sm_lock(&each->lock);
+        note_share(on, each);
+        sm_unlock(&each->lock);
+    }
 }
 
 void sm_device_cache_reset(void)

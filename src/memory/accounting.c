@@ -10,13 +10,13 @@
 static struct held {
     alignas(SM_APART) _Atomic uint64_t now;
     _Atomic uint64_t high;
-    /* In the device cache, and not in now. Of all devices. Other threads write the members above. */
-    alignas(SM_APART) _Atomic uint64_t cached;
 } held[SM_MAX_DEVICES];
 
-/* The library's memory on each device, used or not, and page-locked, in shards, so that threads seldom contend. */
+/* The library's memory on each device, used or not, that in the device cache, and page-locked memory, in shards, so that
+ * threads seldom contend. */
 static struct owned {
     alignas(SM_APART) _Atomic uint64_t on[SM_MAX_DEVICES];
+    _Atomic uint64_t cached[SM_MAX_DEVICES];
     _Atomic uint64_t pinned;
 } owned[SM_SHARDS];
 
@@ -108,17 +108,20 @@ uint64_t sm_host_in_use(void)
 
 uint64_t sm_gpu_cached(int device)
 {
-    return atomic_load(&held[device].cached);
+    uint64_t sum = 0;
+    for (int i = 0; i < SM_SHARDS; i++)
+        sum += atomic_load_explicit(&owned[i].cached[device], memory_order_relaxed);
+    return sum <= INT64_MAX ? sum : 0;
 }
 
 void sm_gpu_cache_add(int device, size_t bytes)
 {
-    atomic_fetch_add(&held[device].cached, bytes);
+    atomic_fetch_add_explicit(&owned[sm_shard()].cached[device], bytes, memory_order_relaxed);
 }
 
 void sm_gpu_cache_remove(int device, size_t bytes)
 {
-    atomic_fetch_sub(&held[device].cached, bytes);
+    atomic_fetch_sub_explicit(&owned[sm_shard()].cached[device], bytes, memory_order_relaxed);
 }
 
 /* Repeats if the held bytes have grown beyond the new peak meanwhile. */
@@ -145,7 +148,7 @@ synced_mem_status sm_gpu_numbers(int device, struct sm_pool_numbers *numbers)
         return status;
     numbers->used = atomic_load_explicit(&held[device].now, memory_order_relaxed);
     numbers->used_high = atomic_load_explicit(&held[device].high, memory_order_relaxed);
-    numbers->reserved = numbers->used + atomic_load_explicit(&held[device].cached, memory_order_relaxed);
+    numbers->reserved = numbers->used + sm_gpu_cached(device);
     numbers->reserved_high = numbers->used_high > numbers->reserved ? numbers->used_high : numbers->reserved;
     return SYNCED_MEM_OK;
 }

@@ -618,13 +618,45 @@ START_TEST(streams_that_vanish)
 }
 END_TEST
 
+/* Memory of many streams keeps the limit, though each has little and one has most of it. A smaller limit holds at once
+ * too. */
+START_TEST(the_limit_of_many_streams)
+{
+    enum { LIMIT = 20, OF_ONE = 18, OTHERS = 16 };
+    synced_mem_stream streams[OTHERS];
+    synced_mem *mems[OF_ONE];
+    OK(synced_mem_gpu_pool_set_spare_limit(0, LIMIT * SIZE));
+    for (int i = 0; i < OTHERS; i++)
+        streams[i] = open_stream(NON_BLOCKING);
+    for (int i = 0; i < OF_ONE; i++)
+        mems[i] = make_written_on(streams[0], SIZE, 1);
+    release_all(mems, OF_ONE);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, OF_ONE * SIZE);
+    for (int i = 1; i < OTHERS; i++) {
+        OK(synced_mem_release(make_written_on(streams[i], SIZE + (size_t)i, 1))); /* another one's has another size */
+        const uint64_t spare = stats_now().gpu_spare_bytes;
+        ck_assert_uint_le(spare, LIMIT * SIZE);
+        ck_assert_uint_ge(spare, i < LIMIT - OF_ONE ? (OF_ONE + i) * SIZE : (LIMIT - 1) * SIZE);
+    }
+    OK(synced_mem_gpu_pool_set_spare_limit(0, 1000 * SIZE)); /* of which no stream has a large part */
+    OK(synced_mem_release(make_written_on(streams[0], SIZE + 100, 1)));
+    OK(synced_mem_gpu_pool_set_spare_limit(0, (LIMIT + 2) * SIZE));
+    for (int i = 1; i < OTHERS; i++)
+        OK(synced_mem_release(make_written_on(streams[i], SIZE / 4 + (size_t)i, 1)));
+    ck_assert_uint_le(stats_now().gpu_spare_bytes, (LIMIT + 2) * SIZE);
+    ck_assert_uint_ge(stats_now().gpu_spare_bytes, LIMIT * SIZE);
+    for (int i = 0; i < OTHERS; i++)
+        close_stream(streams[i]);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const of = suite_create("device_cache");
     TCase *tests = add_case(of, "spare");
     add_tests(tests, streams_share_no_shard, limits);
     add_gpu_tests(tests, beside_a_busy_stream, without_a_stream, by_size, trimmed, of_a_parent, of_the_same_thread,
-                  the_limit_by_threads);
+                  the_limit_by_threads, the_limit_of_many_streams);
     add_gpu_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
     add_gpu_loop_test(tests, on_another_stream, 0, 2);
     add_gpu_loop_test(tests, streams_that_go, 0, 2);
