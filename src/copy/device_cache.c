@@ -31,14 +31,15 @@ struct shard {
 };
 static const uint64_t NO_AGE = 0; /* no copy is kept at this time */
 
-/* While no shard has more than its share of the limit, all together keep the limit, and no call reads another shard or
- * writes the members behind the shards. A forked child never takes a lock of a shard: it uses no device memory, and
- * retires none of its parent's. */
+/* While no shard has more than its share of the limit, all together keep the limit. Then a call that keeps a copy, or
+ * finds one of its stream, reads no other shard, and writes none of the members behind the shards. A forked child never
+ * takes a lock of a shard: it uses no device memory, and retires none of its parent's. */
 static struct cache {
     struct shard shards[SM_SHARDS];
     alignas(SM_APART) atomic_uint large; /* the number of large shards */
     atomic_uint next;                    /* the shard that the next search through all shards begins with */
-    /* Of the thread that enforces the limit. It is tried and never awaited, with a shard locked. So forks find it free. */
+    /* Of the thread that enforces the limit. It is tried and never awaited, with a shard locked. So forks find it
+     * free. */
     struct sm_mutex enforcing;
     atomic_size_t less; /* the default limit less this is the limit */
 } devices[SM_MAX_DEVICES];

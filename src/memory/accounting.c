@@ -12,8 +12,8 @@ static struct held {
     _Atomic uint64_t high;
 } held[SM_MAX_DEVICES];
 
-/* The library's memory on each device, used or not, that in the device cache, and page-locked memory, in shards, so that
- * threads seldom contend. */
+/* The library's memory on each device, used or not, that in the device cache, and page-locked memory, in shards, so
+ * that threads seldom contend. */
 static struct owned {
     alignas(SM_APART) _Atomic uint64_t on[SM_MAX_DEVICES];
     _Atomic uint64_t cached[SM_MAX_DEVICES];
