@@ -1,5 +1,5 @@
-/* Files, moved by the threads of a program without the library: each reads or writes a chunk at a time. If the bytes are
- * on the device it has two page-locked chunks, and to write a stream of its own. */
+/* Files, moved by the threads of a program without the library: each reads or writes a chunk at a time. If the bytes
+ * are on the device it has two page-locked chunks, and to write a stream of its own. */
 #ifndef BY_HAND_H
 #define BY_HAND_H
 
