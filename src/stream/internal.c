@@ -42,16 +42,12 @@ static void set_last(struct sm_stream *internal, struct sm_fence *last)
 synced_mem_status sm_internal_stream_record(struct sm_stream *internal, struct sm_fence **out)
 {
     const synced_mem_status status = sm_stream_record_fence(internal, out);
-    if (status != SYNCED_MEM_OK) {
+    struct sm_fence *const fence = status == SYNCED_MEM_OK ? *out : NULL;
+    const bool was_alone = fence && fence->order == fence->since + 1;
+    set_last(internal, was_alone ? sm_fence_hold(fence) : NULL);
+    if (!was_alone || atomic_load_explicit(&internal->fences, memory_order_acquire) != fence->order)
         set_last(internal, NULL);
-        return status;
-    }
-    const uint64_t order = (*out)->order;
-    const bool was_alone = order == (*out)->since + 1;
-    set_last(internal, was_alone ? sm_fence_hold(*out) : NULL);
-    if (was_alone && atomic_load_explicit(&internal->fences, memory_order_acquire) != order)
-        set_last(internal, NULL);
-    return SYNCED_MEM_OK;
+    return status;
 }
 
 /* Takes the fence of the stream's last work, which no longer stands for what the caller is about to queue. Returns
