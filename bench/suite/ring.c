@@ -10,7 +10,7 @@
 /* ---- Creating a ring ---- */
 
 /* An access without a stream marks the memory for good: later transfers to it come after the legacy stream's kernels.
- * So only rows of such accesses make one. */
+ * Rows of other calls make none. */
 static void make_on_device(const struct ring *ring, synced_mem *mem)
 {
     if (ring->shape->movers[OURS] == &accessed)
