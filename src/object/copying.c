@@ -40,7 +40,7 @@ static synced_mem_status make_room(struct call *call, size_t pairs)
 {
     if (pairs <= call->transfers.room)
         return SYNCED_MEM_OK;
-    void *const block = calloc(pairs, sizeof(struct sm_transfers_row));
+    void *const block = malloc(pairs * sizeof(struct sm_transfers_row));
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", pairs);
     free(call->block);
@@ -241,8 +241,8 @@ static synced_mem_status find_waits(struct call *call)
     return sm_waits_status(waits);
 }
 
-/* Copies each of some pairs' contents, or queues or begins its transfer. Those that are queued run even after a failure,
- * so they are entered. */
+/* Copies each of some pairs' contents, or queues or begins its transfer. Those that are queued run even after a
+ * failure, so they are entered. */
 static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begin, const struct sm_pair *end)
 {
     struct sm_transfers *const transfers = &call->transfers;

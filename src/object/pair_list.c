@@ -111,7 +111,7 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts)
         SM_TRY(align_all(list));
     const size_t length = has_parts ? count_pairs(list) : list->count;
     struct sm_pair first = {.to = NULL};
-    struct sm_pair *const block = length > 1 ? calloc(length, sizeof *block) : NULL;
+    struct sm_pair *const block = length > 1 ? malloc(length * sizeof *block) : NULL;
     struct sm_pair *const pairs = length > 1 ? block : &first;
     if (!pairs)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", length);

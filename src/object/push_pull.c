@@ -66,7 +66,7 @@ static synced_mem_status list_records(struct call *call)
     transfers->batch.stages_all = call->round.roots.count > 1 && call->has_parts;
     if (mentions->count <= transfers->room)
         return SYNCED_MEM_OK;
-    void *const block = calloc(mentions->count, sizeof(struct sm_transfers_row));
+    void *const block = malloc(mentions->count * sizeof(struct sm_transfers_row));
     if (!block)
         return fail_without_room(mentions->count);
     free(call->block);
