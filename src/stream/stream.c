@@ -11,6 +11,8 @@
 #include "system/thread.h"
 #include "trace/trace.h"
 
+#include <stdalign.h>
+
 /* The states of a caller's stream. */
 enum state {
     KNOWN,
@@ -69,15 +71,15 @@ struct sm_stream *sm_stream_any(int device)
 /* Known streams, by handle. The bucket holds a created stream. It does not hold two kinds, which are known only while
  * somebody else holds them. One is a thread's default stream. The other is a created stream without an id from the
  * runtime, whose handle may come to name another stream. */
-enum { BUCKETS = 16 };
+enum { BUCKETS_LOG = 6, BUCKETS = 1 << BUCKETS_LOG };
 static struct bucket {
-    struct sm_lock lock;
+    alignas(SM_APART) struct sm_lock lock;
     struct sm_stream *first;
-} buckets[BUCKETS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})};
+} buckets[BUCKETS] = {SM_FOUR_TIMES(SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER}))};
 
 static struct bucket *get_bucket(synced_mem_stream handle, uint64_t thread)
 {
-    return &buckets[sm_hash((uint64_t)(uintptr_t)handle >> 4 ^ thread) >> 60];
+    return &buckets[sm_hash((uint64_t)(uintptr_t)handle >> 4 ^ thread) >> (64 - BUCKETS_LOG)];
 }
 
 static enum state get_state(const struct sm_stream *stream)

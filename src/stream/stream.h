@@ -16,6 +16,7 @@
 #define SM_STREAM_H
 
 #include "base/mutex.h"
+#include "base/shard.h"
 #include "stream/fence.h"
 #include "trace/trace.h"
 
@@ -52,8 +53,9 @@ extern char sm_no_stream;
 /* SYNCED_MEM_STREAM_LIBRARY: stands for any internal stream. No struct ever has it. */
 #define SM_HANDLE_OF_LIBRARY ((synced_mem_stream)(UINTPTR_MAX - 1))
 
+/* Threads that use a stream each write its struct, so two structs share no cache line. */
 struct sm_stream {
-    _Atomic(synced_mem_stream) hot; /* the caller's handle, or SM_NO_HANDLE */
+    _Alignas(SM_CACHE_LINE) _Atomic(synced_mem_stream) hot; /* the caller's handle, or SM_NO_HANDLE */
     synced_mem_stream handle;
     uint64_t serial; /* never used again */
     uint64_t id;     /* the runtime's id of a created stream; 0 if the runtime gives none */

@@ -66,8 +66,8 @@ static inline synced_mem_status sm_waits_status(const struct sm_waits *waits)
     return waits->count > 0 ? SM_AGAIN : SYNCED_MEM_OK;
 }
 
-/* Waits on the host for each fence. Blocks. Returns the first failure of one that may not fail. *ended: false if a fence
- * failed and its work may still run; the rest was then not waited for. */
+/* Waits on the host for each fence. Blocks. Returns the first failure of one that may not fail. *ended: false if a
+ * fence failed and its work may still run; the rest was then not waited for. */
 synced_mem_status sm_waits_wait(const struct sm_waits *waits, bool *ended);
 
 /* Drops the fences. There are none then. */
