@@ -56,10 +56,9 @@ static synced_mem_status check_export(const synced_mem *mem, const synced_mem_dl
 
 /* ---- Access ---- */
 
-/* An access that finds a published pointer has nothing to do, as on the hot path of the accessors. */
 static synced_mem_status access_without_stream(synced_mem *mem, enum sm_side side, enum sm_mode mode, void **data)
 {
-    *data = atomic_load_explicit(&mem->ready[side][mode != SM_READ], memory_order_acquire);
+    *data = sm_access_hot(mem, side, mode);
     return *data ? SYNCED_MEM_OK : sm_access(mem, side, mode, data);
 }
 
@@ -70,6 +69,8 @@ static synced_mem_status access_side(synced_mem *mem, const synced_mem_dlpack_op
         return access_without_stream(mem, SM_CPU, mode, data);
     if (options->stream == SYNCED_MEM_NO_STREAM)
         return access_without_stream(mem, SM_GPU, mode, data);
+    if (sm_access_hot_on(mem, mode, options->stream, data))
+        return SYNCED_MEM_OK;
     return sm_access_on(mem, mode, options->stream, data);
 }
 

@@ -74,8 +74,8 @@ static bool has_elements(int32_t ndim, const int64_t *shape)
     return has;
 }
 
-/* Multiplies with a factor above 0. Returns whether the product is in range. Most factors are so small that no division is
- * needed, which takes as long as all else that an export checks. */
+/* Multiplies with a factor above 0. Returns whether the product is in range. Most factors are so small that no
+ * division is needed, which takes as long as all else that an export checks. */
 static bool multiply(uint64_t *product, uint64_t factor)
 {
     if ((*product > INT32_MAX || factor > UINT32_MAX) && *product > INT64_MAX / factor)

@@ -142,15 +142,10 @@ static __attribute__((noinline)) void *access_slowly(synced_mem *mem, enum sm_si
 #define IN_A_LINE
 #endif
 
-/* The hot path: one acquire load. It makes visible all that the publishing thread did before. */
 static inline void *access_side(synced_mem *mem, enum sm_side side, enum sm_mode mode, const char *function)
 {
-    if (mem) {
-        void *const ready = atomic_load_explicit(&mem->ready[side][mode != SM_READ], memory_order_acquire);
-        if (ready)
-            return ready;
-    }
-    return access_slowly(mem, side, mode, function);
+    void *const ready = mem ? sm_access_hot(mem, side, mode) : NULL;
+    return ready ? ready : access_slowly(mem, side, mode, function);
 }
 
 IN_A_LINE const void *synced_mem_cpu_data(synced_mem *mem)
@@ -193,16 +188,10 @@ static __attribute__((noinline)) void *access_slowly_on(synced_mem *mem, synced_
     return data;
 }
 
-/* The hot path on a stream. A call that changes the copy or the stream's struct conflicts with this one. */
 static inline void *access_on_stream(synced_mem *mem, enum sm_mode mode, synced_mem_stream stream, const char *function)
 {
-    if (mem) {
-        const struct sm_stream *const on = atomic_load_explicit(&mem->on[mode != SM_READ], memory_order_acquire);
-        if (atomic_load_explicit(&on->hot, memory_order_relaxed) == stream)
-            return atomic_load_explicit(atomic_load_explicit(&mem->gpu_data_at, memory_order_relaxed),
-                                        memory_order_relaxed);
-    }
-    return access_slowly_on(mem, stream, mode, function);
+    void *data;
+    return mem && sm_access_hot_on(mem, mode, stream, &data) ? data : access_slowly_on(mem, stream, mode, function);
 }
 
 IN_A_LINE const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_stream stream)

@@ -4,10 +4,29 @@
 
 #include "object/transaction.h"
 
-/* All functions take and release the object's lock. None holds it during a wait for a fence on the host, or during a
- * callback. Three other things can block with the lock held: a copy from or to pageable memory that is too small to be
- * staged, the synchronization of a stream behind which no event could be recorded, and the page-locking of a shareable
- * object's memory for its first transfer. */
+/* The hot path of an access that has nothing to do, by the host or any stream: returns the published pointer; NULL:
+ * sm_access() has work. Takes no lock. One acquire load makes visible all that the publishing thread did before. */
+static inline void *sm_access_hot(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+{
+    return atomic_load_explicit(&mem->ready[side][mode != SM_READ], memory_order_acquire);
+}
+
+/* The same on a stream: stores the pointer, or returns false. A call that changes the copy or the stream's struct
+ * conflicts with this one. */
+static inline bool sm_access_hot_on(const struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle,
+                                    void **out)
+{
+    const struct sm_stream *const on = atomic_load_explicit(&mem->on[mode != SM_READ], memory_order_acquire);
+    if (atomic_load_explicit(&on->hot, memory_order_relaxed) != handle)
+        return false;
+    *out = atomic_load_explicit(atomic_load_explicit(&mem->gpu_data_at, memory_order_relaxed), memory_order_relaxed);
+    return true;
+}
+
+/* All other functions take and release the object's lock. None holds it during a wait for a fence on the host, or
+ * during a callback. Three other things can block with the lock held: a copy from or to pageable memory that is too
+ * small to be staged, the synchronization of a stream behind which no event could be recorded, and the page-locking of
+ * a shareable object's memory for its first transfer. */
 
 /* Makes the side's copy ready for an access by the host or any stream, and stores its pointer. Blocks until the work
  * that the access conflicts with has ended. The object owns the memory. If memory is refused, reclaims some and tries

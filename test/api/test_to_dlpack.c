@@ -1,6 +1,8 @@
 /* Checks objects that are given out as DLPack's tensors: their description, refusals, and the order of work. */
 #include "dlpack_kit.h"
 #include "failing_calloc.h"
+#include "memory/guard.h"
+#include "object/access.h"
 
 static bool shrinks; /* the object shrinks before the next export retains it */
 static char few[64];
@@ -23,6 +25,24 @@ synced_mem_status __wrap_sm_retain(struct synced_mem *mem)
         OK(synced_mem_set_cpu_data(mem, few));
     }
     return __real_sm_retain(mem);
+}
+
+static unsigned slow_accesses; /* those that have not found a published pointer */
+
+synced_mem_status __real_sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out);
+synced_mem_status __wrap_sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out);
+synced_mem_status __wrap_sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
+{
+    slow_accesses++;
+    return __real_sm_access(mem, side, mode, out);
+}
+
+synced_mem_status __real_sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out);
+synced_mem_status __wrap_sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out);
+synced_mem_status __wrap_sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
+{
+    slow_accesses++;
+    return __real_sm_access_on(mem, mode, handle, out);
 }
 
 /* ---- Descriptions ---- */
@@ -285,12 +305,56 @@ START_TEST(a_consumer_on_a_stream)
 }
 END_TEST
 
+/* ---- The hot path ---- */
+
+/* Exports the object, ends the export, and returns how many accesses that took the lock. */
+static unsigned count_slow_accesses(synced_mem *mem, const synced_mem_dlpack_options *options)
+{
+    const unsigned before = slow_accesses;
+    end(export_of(mem, options));
+    return slow_accesses - before;
+}
+
+/* In debug mode no pointer to write is published. */
+static unsigned count_to_write(void)
+{
+    return sm_guard_on() ? 1 : 0;
+}
+
+/* An export that has nothing to do finds the pointer as an accessor does. */
+START_TEST(published_on_the_host)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    ck_assert_uint_eq(count_slow_accesses(mem, OPTIONS(HOST(MUTABLE))), count_to_write());
+    ck_assert_uint_eq(count_slow_accesses(mem, OPTIONS(HOST(READ))), 0);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(published_on_a_stream)
+{
+    const synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    ck_assert_uint_eq(count_slow_accesses(mem, OPTIONS(DEVICE(READ, stream))), 1);
+    ck_assert_uint_eq(count_slow_accesses(mem, OPTIONS(DEVICE(READ, stream))), 0);
+    ck_assert_uint_eq(count_slow_accesses(mem, OPTIONS(DEVICE(MUTABLE, stream))), 1);
+    ck_assert_uint_eq(count_slow_accesses(mem, OPTIONS(DEVICE(MUTABLE, stream))), count_to_write());
+    ck_assert_uint_eq(count_slow_accesses(mem, OPTIONS(DEVICE(OVERWRITE, stream))), count_to_write());
+    ck_assert_uint_eq(count_slow_accesses(mem, OPTIONS(DEVICE(MUTABLE, other))), 1);
+    ck_assert_uint_eq(count_slow_accesses(mem, OPTIONS(DEVICE(MUTABLE, stream))), 1);
+    CLOSE_EACH(stream, other);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const all = suite_create("DLPack, out");
     TCase *const tcase = add_case(all, "tensors");
-    add_tests(tcase, the_host_copy, modes, legacy, shapes, a_view, bad_arguments, resized_meanwhile);
-    add_gpu_tests(tcase, the_device_copy);
+    add_tests(tcase, the_host_copy, modes, legacy, shapes, a_view, bad_arguments, resized_meanwhile,
+              published_on_the_host);
+    add_gpu_tests(tcase, the_device_copy, published_on_a_stream);
     tcase_add_loop_test(tcase, no_memory, 0, 2);
     add_gpu_loop_test(tcase, a_consumer_on_a_stream, 0, STREAM_KINDS);
     return all;
