@@ -7,9 +7,9 @@
  *
  * The one rule: a returned pointer is safe to use at once in the domain of the access, the host or one CUDA stream,
  * until the next conflicting call on the object. Accesses conflict if they are from two domains, and one is mutable or
- * overwrite. A call that changes the size or the memory conflicts with every access, and so does the end of a turn or of
- * the last hold. The library makes the waits: an access on a stream makes that stream wait, any other access waits on
- * the host.
+ * overwrite. A call that changes the size or the memory conflicts with every access, and so does the end of a turn or
+ * of the last hold. The library makes the waits: an access on a stream makes that stream wait, any other access waits
+ * on the host.
  *
  * The defaults, to which the comments of sections and functions add:
  * - Sizes and capacities are in bytes, and may be 0; an object has at most PTRDIFF_MAX less 2 MiB. Set struct_size to

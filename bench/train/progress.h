@@ -1,5 +1,6 @@
-/* The progress line of a run, on stderr, with the share of the steps that are done and the time left. A terminal's line is
- * rewritten in place several times a second. Elsewhere there is a line after a second, and one a tenth of the run. */
+/* The progress line of a run, on stderr, with the share of the steps that are done and the time left. A terminal's
+ * line is rewritten in place several times a second. Elsewhere there is a line after a second, and one a tenth of the
+ * run. */
 #ifndef TRAIN_PROGRESS_H
 #define TRAIN_PROGRESS_H
 

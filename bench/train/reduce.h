@@ -20,8 +20,8 @@ struct reduce {
     char name[160]; /* of the library that communicates, for the report */
     void *state;
 
-    /* Prepares for sums of parts of the object, whose device copy is of reduce_gpu_allocator(). All ranks call it alike,
-     * for at most two objects. */
+    /* Prepares for sums of parts of the object, whose device copy is of reduce_gpu_allocator(). All ranks call it
+     * alike, for at most two objects. */
     bool (*attach)(struct reduce *reduce, synced_mem *object);
 
     /* Begins a step, for the statistics. */

@@ -6,8 +6,8 @@
  * on the stream of the arithmetic waits for the reduction, and for no reduction that is queued after it. The host waits
  * for none of this.
  *
- * The gradients are in memory that NCCL allocates and that is registered as a symmetric window: each rank's kernels then
- * read and write the memory of the others directly, and need fewer multiprocessors for the same bandwidth.
+ * The gradients are in memory that NCCL allocates and that is registered as a symmetric window: each rank's kernels
+ * then read and write the memory of the others directly, and need fewer multiprocessors for the same bandwidth.
  *
  * If another rank ends, a reduction may never end, and so the host may wait for the device without end. A thread
  * watches NCCL's errors. It aborts the communicator after one, which ends the reductions on the device. The next call

@@ -41,7 +41,8 @@ void sm_kernel_list_foresee(struct sm_kernel_list *list, int device, size_t copi
 /* Prepares the list to collect copies for the stream. It collects none if the way by kernel is closed for so many
  * copies, nor for an internal stream, where a kernel that waits would hold up later copies. */
 void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *stream, size_t copies);
-/* If a kernel is faster for the copies, begins to look whether the device has room for one, beside the caller's work. */
+/* If a kernel is faster for the copies, begins to look whether the device has room for one, beside the caller's
+ * work. */
 void sm_kernel_list_expect(struct sm_kernel_list *list, enum sm_direction direction,
                            const struct sm_expected *expected);
 /* Prepares the list for copies for which the way by kernel is open, on any stream of the device. */

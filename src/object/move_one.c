@@ -20,7 +20,8 @@ static bool has_wait(const struct sm_copy *to, const struct sm_copy *from, enum 
            sm_inflight_queueing(to, true);
 }
 
-/* Returns whether several uses of the copy may be open, which one event can end. The call on many shares such events. */
+/* Returns whether several uses of the copy may be open, which one event can end. The call on many shares such
+ * events. */
 static bool has_several_uses(const struct sm_copy *copy)
 {
     return copy->reads && (copy->reads->next || copy->writer);

@@ -67,8 +67,9 @@ void sm_pair_plan(const struct sm_pairs *pairs, struct sm_pair *pair, struct sm_
 synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const struct sm_pair *pair,
                                             struct sm_stream **stream);
 
-/* Gets memory for the target of a pair that is not direct. SM_AGAIN: the memory must come from a user allocator, or takes the place of read-only
- * memory; both with nothing locked. Blocks as sm_find_pin(). On failure the object may have new memory. */
+/* Gets memory for the target of a pair that is not direct. SM_AGAIN: the memory must come from a user allocator, or
+ * takes the place of read-only memory; both with nothing locked. Blocks as sm_find_pin(). On failure the object may
+ * have new memory. */
 synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair);
 
 /* Finds the next fence that the host waits for before it can copy the contents, and returns SM_AGAIN. Blocks as

@@ -20,8 +20,8 @@ struct sm_pair_list {
     bool has_pieces; /* some of the records are held, as they are pieces */
 };
 
-/* Lists the pairs. has_parts: an object is in parts, or was when they were listed before. What was done of the pairs listed before stays done. No pair has a begun transfer.
- * ERR_OUT_OF_HOST_MEMORY: the list is as before. */
+/* Lists the pairs. has_parts: an object is in parts, or was when they were listed before. What was done of the pairs
+ * listed before stays done. No pair has a begun transfer. ERR_OUT_OF_HOST_MEMORY: the list is as before. */
 synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts);
 
 /* Lets go of the records, and frees the list. No lock may be held: it takes and releases them. */

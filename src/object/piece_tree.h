@@ -1,6 +1,6 @@
 /*
- * The index of a divided root's pieces, a B+ tree: the search by offset, and the marks of the pieces that a push or pull
- * concerns. The words:
+ * The index of a divided root's pieces, a B+ tree: the search by offset, and the marks of the pieces that a push or
+ * pull concerns. The words:
  *
  *    node     an array of entries, ordered by offset; each leads to what begins at its offset
  *    leaf     a node whose entries lead to pieces; those of other nodes lead to nodes

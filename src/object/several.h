@@ -34,13 +34,15 @@ struct sm_round {
     struct sm_roots roots;
     struct synced_mem *failed; /* the object that a failure of the round is about; NULL: any of them */
     struct sm_waits waits;     /* for work; found by the round */
-    /* Set if the round returns SM_AGAIN without waits: an owner whose memory is obtained with no other object locked. */
+    /* Set if the round returns SM_AGAIN without waits: an owner whose memory is obtained with no other object
+     * locked. */
     struct synced_mem *alone;
     struct sm_stream *alone_stream; /* device memory that is obtained so is usable in this stream's order */
     struct sm_shared_ends ends;
 };
 
-/* Begins a round, which must have no waits: takes the locks. On failure none is taken. Errors: as sm_check_and_lock(). */
+/* Begins a round, which must have no waits: takes the locks. On failure none is taken. Errors: as
+ * sm_check_and_lock(). */
 synced_mem_status sm_round_begin(struct sm_round *round);
 /* Ends it: releases the locks. The caller has published all records. */
 void sm_round_end(struct sm_round *round);

@@ -77,10 +77,10 @@ static inline void sm_note_record(const struct sm_record *record)
         sm_note_wanted_record(record);
 }
 
-/* The steps of both, for calls on several objects, which may have one lock. sm_check_usable() checks as sm_enter() does,
- * and records the caller's object. sm_check_and_lock() does so too, and takes the lock. sm_begin() does the rest of
- * sm_enter(). sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so for an object in
- * pieces, after the caller has published all records that it has changed. sm_unlock_root() releases the lock. */
+/* The steps of both, for calls on several objects, which may have one lock. sm_check_usable() checks as sm_enter()
+ * does, and records the caller's object. sm_check_and_lock() does so too, and takes the lock. sm_begin() does the rest
+ * of sm_enter(). sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so for an object
+ * in pieces, after the caller has published all records that it has changed. sm_unlock_root() releases the lock. */
 synced_mem_status sm_check_usable(const struct synced_mem *mem);
 synced_mem_status sm_check_and_lock(struct synced_mem *mem);
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
@@ -143,7 +143,8 @@ static inline void sm_set_head(struct sm_record *record, unsigned head)
         atomic_store_explicit(&record->head, (unsigned char)(SYNCED_MEM_SYNCED | of_file), memory_order_relaxed);
 }
 
-/* Gives up the file's contents of a record that is in one, or about to be, for a call that writes other contents (backing.c). */
+/* Gives up the file's contents of a record that is in one, or about to be, for a call that writes other contents
+ * (backing.c). */
 static inline void sm_leave_file(struct sm_record *record)
 {
     if (sm_has_backing(record))
@@ -155,11 +156,11 @@ static inline void sm_leave_file(struct sm_record *record)
 void sm_unlock_object(struct synced_mem *mem);
 void sm_lock_object(struct synced_mem *mem);
 
-/* For a loop that runs a step until it is done: returns whether to run it again. If *status is SM_AGAIN, waits on the
- * host for the transaction's waits, of which there are none afterwards, with the lock released. Blocks. After failed
- * work, contents that were to arrive are lost. If the wait fails, stores why and returns false; transaction->waits_ended then
- * says that the failed work no longer touches the memory, so that some calls can go on. The step must read the object's
- * state again. */
+/* For a loop that runs a step until it is done: returns whether to run it again. If *status is SM_AGAIN, waits on
+ * the host for the transaction's waits, of which there are none afterwards, with the lock released. Blocks. After
+ * failed work, contents that were to arrive are lost. If the wait fails, stores why and returns false;
+ * transaction->waits_ended then says that the failed work no longer touches the memory, so that some calls can go on.
+ * The step must read the object's state again. */
 bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status);
 
 /* Returns whether contents of a record are arriving on the side. */

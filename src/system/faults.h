@@ -4,9 +4,10 @@
 
 #include <stdint.h>
 
-/* From now on each fault calls report(address), in the thread that has faulted, and then whatever would have handled it
- * before. report() must be safe in a signal handler: it takes no lock, allocates no memory and uses no stdio. errno is
- * restored after it. A second call has no effect: a forked child makes one if its parent was in the midst of the first. */
+/* From now on each fault calls report(address), in the thread that has faulted, and then whatever would have handled
+ * it before. report() must be safe in a signal handler: it takes no lock, allocates no memory and uses no stdio. errno
+ * is restored after it. A second call has no effect: a forked child makes one if its parent was in the midst of the
+ * first. */
 void sm_faults_watch(void (*report)(uintptr_t address));
 
 #endif

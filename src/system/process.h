@@ -21,9 +21,9 @@ const char *sm_environment(const char *name);
  * before main(). No effect on a system without forks. */
 void sm_watch_forks(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 
-/* From now on function() is called when the program ends by exit(), or by the end of main(), before the system ends other
- * threads; on some systems twice. The last function comes first, among those of atexit() too. Called a few times in a
- * process. */
+/* From now on function() is called when the program ends by exit(), or by the end of main(), before the system ends
+ * other threads; on some systems twice. The last function comes first, among those of atexit() too. Called a few times
+ * in a process. */
 void sm_watch_exit(void (*function)(void));
 
 /* Returns whether the system has ended all other threads of the process, whatever they held. Then a function at the end

@@ -74,8 +74,8 @@ START_TEST(a_device_is_lost_in_a_turn_that_is_abandoned)
 }
 END_TEST
 
-/* A reader's copy of a batch fails with the device, whatever finds that first: the end of the turn, a wait for the copy,
- * the release, or a call before the turn, which is one on the host then. It has not consumed the batch, and its
+/* A reader's copy of a batch fails with the device, whatever finds that first: the end of the turn, a wait for the
+ * copy, the release, or a call before the turn, which is one on the host then. It has not consumed the batch, and its
  * successor reads it again. */
 enum { THE_END, A_WAIT, THE_RELEASE, CALL_BEFORE, FINDERS };
 

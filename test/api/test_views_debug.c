@@ -160,7 +160,8 @@ static void use_small_views(void)
 
 static size_t border;
 
-/* The zeros come behind a part that the host may only read. The parts stay apart, as a stream reads only one of them. */
+/* The zeros come behind a part that the host may only read. The parts stay apart, as a stream reads only one of
+ * them. */
 static void grow_behind_parts(void)
 {
     enum { SHORT = PAGE + 100 };

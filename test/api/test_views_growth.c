@@ -237,8 +237,8 @@ static struct cost measure(int row, size_t count)
     return cost;
 }
 
-/* A quadratic cost is a hundred times as large with ten times as many parts. Other processes affect the processor's time
- * little, and hardly at each of some tries. */
+/* A quadratic cost is a hundred times as large with ten times as many parts. Other processes affect the processor's
+ * time little, and hardly at each of some tries. */
 enum { TRIES = 20 };
 
 static bool is_linear(double few, double most)

@@ -206,8 +206,8 @@ static int read_beside_others(struct common *all)
     return most;
 }
 
-/* Nobody excludes a reader from others. On a busy machine one of them may be held up while it passes, but hardly in each
- * round. */
+/* Nobody excludes a reader from others. On a busy machine one of them may be held up while it passes, but hardly in
+ * each round. */
 START_TEST(readers_alone_are_let_in_at_once)
 {
     struct common *const all = make_common(sizeof *all);

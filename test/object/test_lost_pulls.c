@@ -1,5 +1,5 @@
-/* Checks pulls and copies of contents that were lost on their way to the device: a pull fails, and a copy has no contents
- * either. */
+/* Checks pulls and copies of contents that were lost on their way to the device: a pull fails, and a copy has no
+ * contents either. */
 #include "copies_kit.h"
 
 #include "cudart_emu.h"

@@ -1,4 +1,5 @@
-/* Another extension: it takes tensors by DLPack's C exchange, and makes and takes objects of the library by capsules. */
+/* Another extension: it takes tensors by DLPack's C exchange, and makes and takes objects of the library by
+ * capsules. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 

@@ -25,7 +25,8 @@ void fail(const char *format, ...)
     _exit(EXIT_FAILURE);
 }
 
-/* gpu_*.c use Check's assertions. Check has no runner here, so these take the place of its functions and of the kit's. */
+/* gpu_*.c use Check's assertions. Check has no runner here, so these take the place of its functions and of the
+ * kit's. */
 void note_progress(const char *file, int line);
 void _ck_assert_failed(const char *file, int line, const char *expression, const char *message, ...);
 

@@ -93,8 +93,8 @@ static int exit_at_work(const char *library)
     return EXIT_FAILURE;
 }
 
-/* The trace is a list of objects. Here it is enough that it has an end. An exit waits a second for a thread that writes;
- * on a busy machine that may be too short. */
+/* The trace is a list of objects. Here it is enough that it has an end. An exit waits a second for a thread that
+ * writes; on a busy machine that may be too short. */
 static bool is_whole(const char *path)
 {
     char end[4] = "";
