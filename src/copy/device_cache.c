@@ -182,8 +182,8 @@ static bool is_beyond_limit(const struct cache *on)
     if (atomic_load(&on->large) == 0)
         return false;
     for (const struct shard *each = on->shards; each < on->shards + SM_SHARDS; each++) {
+        bytes += atomic_load(&each->bytes); /* what was counted before it was stored is seen then */
         count += atomic_load(&each->count);
-        bytes += atomic_load(&each->bytes);
     }
     return count > MOST || bytes > get_cache_limit(on);
 }

@@ -35,6 +35,12 @@ static bool are_all_direct(const struct call *call)
     return call->direct == call->list.length;
 }
 
+/* Returns whether the call's pairs are those of the list, and direct. Each target is published when it is copied. */
+static bool is_call_plain(const struct call *call)
+{
+    return are_all_direct(call) && !call->list.has_pieces;
+}
+
 /* The list of transfers is empty. */
 static synced_mem_status make_room(struct call *call, size_t pairs)
 {
@@ -60,10 +66,15 @@ static void publish_object(struct synced_mem *mem)
     assert(sm_object_is_valid(mem));
 }
 
+/* Each object of a complete plain call is visited once more. */
 static void end_round(struct call *call)
 {
+    const bool is_plain = call->is_complete && is_call_plain(call);
     for (size_t i = 0; i < call->list.count; i++) {
-        publish_object(call->list.to[i]);
+        if (is_plain)
+            sm_pair_end_source_write(&call->common, &call->list.pairs[i]);
+        else
+            publish_object(call->list.to[i]);
         publish_object(call->list.from[i]);
     }
     sm_round_end(&call->round);
@@ -82,19 +93,6 @@ static synced_mem_status reopen_objects(const struct call *call, synced_mem_stat
 
 /* ---- Checks ---- */
 
-static synced_mem_status check_sizes(struct call *call)
-{
-    for (size_t i = 0; i < call->list.count; i++) {
-        const struct synced_mem *const from = call->list.from[i];
-        call->round.failed = call->list.to[i];
-        if (sm_size(call->round.failed) != sm_size(from))
-            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                           "the object to copy has %zu bytes, but this object has %zu bytes", sm_size(from),
-                           sm_size(call->round.failed));
-    }
-    return SYNCED_MEM_OK;
-}
-
 /* A default stream, and the library's, belongs to the first target's device. If that object has none, it belongs to its
  * source's. Copies on the library's may come after a caller's work. */
 static synced_mem_status find_stream(struct call *call)
@@ -110,16 +108,20 @@ static synced_mem_status find_stream(struct call *call)
     } else {
         SM_TRY(sm_callers_stream(is_default ? device : SYNCED_MEM_DEVICE_CURRENT, handle, &call->common.stream));
     }
-    const int its = call->common.stream->device;
-    for (size_t i = 0; i < call->list.count; i++) {
-        const int to = sm_device(call->list.to[i]);
-        call->round.failed = call->list.to[i];
-        if (to >= 0 && to != its && sm_device(call->list.from[i]) != its)
-            return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
-                           "the stream is used on device %d, but the objects are on devices %d and %d", its, to,
-                           sm_device(call->list.from[i]));
-    }
     return SYNCED_MEM_OK;
+}
+
+/* Checks that the stream is of the device of one of the objects. */
+static synced_mem_status check_devices(struct call *call, size_t of)
+{
+    const int its = call->common.stream->device;
+    const int to = sm_device(call->list.to[of]);
+    const int from = sm_device(call->list.from[of]);
+    if (to < 0 || to == its || from == its)
+        return SYNCED_MEM_OK;
+    call->round.failed = call->list.to[of];
+    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                   "the stream is used on device %d, but the objects are on devices %d and %d", its, to, from);
 }
 
 /* Takes lost contents out of the heads of the pairs' records, finds out which pairs are direct, and checks that their
@@ -130,6 +132,8 @@ static synced_mem_status plan_pairs(struct call *call, struct sm_expected *expec
     bool has_memory_of_user = false;
     call->direct = 0;
     for (struct sm_pair *each = list->pairs; each < list->pairs + list->length; each++) {
+        if (call->common.stream)
+            SM_TRY(check_devices(call, each->of));
         sm_drop_lost(each->to);
         sm_drop_lost(each->from);
         has_memory_of_user = has_memory_of_user || sm_pair_has_memory_of_user(&call->common, each);
@@ -144,11 +148,10 @@ static synced_mem_status plan_pairs(struct call *call, struct sm_expected *expec
 /* Lists the pairs after the first checks, and does the others. */
 static synced_mem_status check_and_list(struct call *call, struct sm_expected *expected)
 {
-    const bool has_parts = call->list.has_pieces || sm_roots_have_parts(&call->round.roots);
-    SM_TRY(check_sizes(call));
+    const bool has_parts = call->list.has_pieces || call->round.has_parts;
     if (call->round.roots.count < 2 * call->list.count) /* a root has several of the objects */
         SM_TRY(sm_check_names(call->list.to, call->list.from, call->list.count, &call->round.failed));
-    SM_TRY(sm_pair_list_fill(&call->list, has_parts));
+    SM_TRY(sm_pair_list_fill(&call->list, has_parts, &call->round.failed));
     call->common.unlocked = has_parts && sm_roots_have_parts(&call->round.roots);
     call->common.by_host = &call->by_host;
     call->by_host.room = call->list.length;
@@ -261,9 +264,12 @@ static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begi
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status entered = sm_transfers_enter(transfers, call->common.stream);
     const bool are_sent = !transfers->batch.has_failed;
-    for (struct sm_pair *pair = begin; pair < end; pair++)
+    for (struct sm_pair *pair = begin; pair < end; pair++) {
         if (pair->queued)
             sm_pair_set_heads(&call->common, pair, are_sent ? entered : SYNCED_MEM_ERR_CUDA);
+        if (is_call_plain(call))
+            publish_object(call->list.to[pair->of]);
+    }
     if (!are_sent || (copied && entered != SYNCED_MEM_OK))
         call->round.failed = NULL; /* it may be because of any of the pairs */
     if (!copied)
@@ -328,7 +334,7 @@ static synced_mem_status run_locked_round(struct call *call)
     if (status == SYNCED_MEM_OK)
         status = copy_pairs(call, &expected);
     call->is_complete = status == SYNCED_MEM_OK && (are_all_direct(call) || are_all_done(call));
-    if (call->is_complete)
+    if (call->is_complete && !is_call_plain(call))
         end_source_writes(call);
     if (!are_all_direct(call))
         keep_fresh_copies(call);
@@ -429,15 +435,17 @@ synced_mem_status sm_copy_objects(struct synced_mem *const *to, struct synced_me
                                   enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
-    SM_TRY(sm_gates_begin(from, count, SM_SIDES, SM_READ, failed));
-    synced_mem_status status = sm_gates_begin(to, count, side, SM_OVERWRITE, failed);
+    struct sm_gates sources = {.mems = from, .count = count, .side = SM_SIDES};
+    struct sm_gates targets = {.mems = to, .count = count, .side = side};
+    SM_TRY(sm_gates_begin(&sources, SM_READ, failed));
+    synced_mem_status status = sm_gates_begin(&targets, SM_OVERWRITE, failed);
     if (status == SYNCED_MEM_OK) {
         do
             status = copy_once(to, from, count, side, handle, failed);
         while (sm_reclaim_helps(&reclaim, status));
-        sm_gates_end(to, count, side);
+        sm_gates_end(&targets);
     }
-    sm_gates_end(from, count, SM_SIDES);
+    sm_gates_end(&sources);
     return status;
 }
 

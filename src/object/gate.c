@@ -43,26 +43,27 @@ static bool are_any_held(struct synced_mem *const *mems, size_t count, enum sm_s
     return side != SM_SIDES && i < count;
 }
 
-synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, enum sm_side side, enum sm_mode mode,
-                                 struct synced_mem **failed)
+synced_mem_status sm_gates_begin(struct sm_gates *gates, enum sm_mode mode, struct synced_mem **failed)
 {
-    const size_t special = find_special(mems, count);
-    if (special == count)
+    struct synced_mem *const *const mems = gates->mems;
+    const size_t special = find_special(mems, gates->count);
+    gates->is_open = special == gates->count;
+    if (gates->is_open)
         return SYNCED_MEM_OK;
-    for (size_t i = special; i < count; i++) {
+    for (size_t i = special; i < gates->count; i++) {
         struct sm_sharing *const sharing = sm_sharing_of(mems[i]);
-        const synced_mem_status status = sharing ? sm_gate_pass(sharing, side, mode) : SYNCED_MEM_OK;
+        const synced_mem_status status = sharing ? sm_gate_pass(sharing, gates->side, mode) : SYNCED_MEM_OK;
         if (status != SYNCED_MEM_OK) {
             leave_sharings(mems, i);
             *failed = mems[i];
             return status;
         }
     }
-    if (!are_any_held(mems, count, side))
+    if (!are_any_held(mems, gates->count, gates->side))
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_hold_briefly(mems, count, side, failed);
+    const synced_mem_status status = sm_hold_briefly(mems, gates->count, gates->side, failed);
     if (status != SYNCED_MEM_OK)
-        leave_sharings(mems, count);
+        leave_sharings(mems, gates->count);
     return status;
 }
 
@@ -74,13 +75,13 @@ static void refresh_all(struct synced_mem *const *mems, size_t count)
             sm_evictable_refresh(mems[i]);
 }
 
-void sm_gates_end(struct synced_mem *const *mems, size_t count, enum sm_side side)
+void sm_gates_end(const struct sm_gates *gates)
 {
-    if (find_special(mems, count) == count)
+    if (gates->is_open)
         return;
-    if (side == SM_SIDES && sm_host_budget_on())
-        refresh_all(mems, count);
-    if (are_any_held(mems, count, side))
-        sm_unhold_briefly(mems, count, side);
-    leave_sharings(mems, count);
+    if (gates->side == SM_SIDES && sm_host_budget_on())
+        refresh_all(gates->mems, gates->count);
+    if (are_any_held(gates->mems, gates->count, gates->side))
+        sm_unhold_briefly(gates->mems, gates->count, gates->side);
+    leave_sharings(gates->mems, gates->count);
 }

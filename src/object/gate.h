@@ -23,11 +23,18 @@ static inline void sm_gate_end(const struct synced_mem *mem)
         sm_gate_leave(sharing);
 }
 
+/* The gates of several objects. */
+struct sm_gates {
+    struct synced_mem *const *mems;
+    size_t count;
+    enum sm_side side; /* that the call uses; SM_SIDES: any */
+    bool is_open;      /* none of the objects has a gate; set by sm_gates_begin() */
+};
+
 /* Do the same for several objects, but evictable ones need not be held: unless the side is any, all of them are held
  * until the call ends, which may evict others. On failure none has begun, and *failed is the object. Errors also
  * as sm_hold_briefly(). */
-synced_mem_status sm_gates_begin(struct synced_mem *const *mems, size_t count, enum sm_side side, enum sm_mode mode,
-                                 struct synced_mem **failed);
-void sm_gates_end(struct synced_mem *const *mems, size_t count, enum sm_side side);
+synced_mem_status sm_gates_begin(struct sm_gates *gates, enum sm_mode mode, struct synced_mem **failed);
+void sm_gates_end(const struct sm_gates *gates);
 
 #endif

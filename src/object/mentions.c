@@ -207,22 +207,34 @@ static inline synced_mem_status list_records_of(struct sm_mentions *mentions, st
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
-                                   enum sm_side side)
+void sm_mentions_clear(struct sm_mentions *mentions)
 {
     mentions->count = 0;
     mentions->visited.root = NULL;
     mentions->has_pieces = false;
-    mentions->refused = count;
+    mentions->refused = SM_NONE_REFUSED;
+}
+
+synced_mem_status sm_mentions_add(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t begin,
+                                  size_t end, enum sm_side side)
+{
     synced_mem_status status = SYNCED_MEM_OK;
-    for (size_t i = 0; i < count && status == SYNCED_MEM_OK; i++) {
+    for (size_t i = begin; i < end && status == SYNCED_MEM_OK; i++) {
         synced_mem_head_kind head;
         status = list_records_of(mentions, mems[i], side, &head);
-        if (status != SYNCED_MEM_OK || mentions->refused < count || is_movable(head, side))
+        if (status != SYNCED_MEM_OK || mentions->refused != SM_NONE_REFUSED || is_movable(head, side))
             continue;
         mentions->refused = i;
         mentions->refused_head = head;
     }
+    return status;
+}
+
+synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                   enum sm_side side)
+{
+    sm_mentions_clear(mentions);
+    const synced_mem_status status = sm_mentions_add(mentions, mems, 0, count, side);
     for (size_t i = 0; mentions->has_pieces && i < mentions->count; i++)
         if (mentions->list[i].record->kind == SM_PIECE)
             mentions->list[i].record->marks &= (unsigned char)~SM_MENTIONED;

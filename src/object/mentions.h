@@ -23,6 +23,8 @@ struct sm_mention {
     size_t size;
 };
 
+#define SM_NONE_REFUSED SIZE_MAX
+
 /* The bytes of a root whose pieces were visited, without a gap. */
 struct sm_visited {
     const struct synced_mem *root; /* NULL: none */
@@ -38,7 +40,7 @@ struct sm_mentions {
     struct sm_visited visited; /* by the objects before */
     bool has_pieces;           /* one of the records is a piece */
     struct sm_mention *given;  /* the caller's memory, which the list uses first */
-    size_t refused;            /* the index of the first object that is not movable; the number of objects: none */
+    size_t refused;            /* the index of the first object that is not movable, or SM_NONE_REFUSED */
     synced_mem_head_kind refused_head;
 };
 
@@ -49,6 +51,11 @@ void sm_mentions_begin(struct sm_mentions *mentions, struct sm_mention *given, s
  * failure some heads may have changed. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
                                    enum sm_side side);
+/* The parts of sm_mentions_list() for undivided objects, of which none is named twice: empties the list; adds some of
+ * the objects, of which those before are in the list. Cannot fail while there is room for a mention of each object. */
+void sm_mentions_clear(struct sm_mentions *mentions);
+synced_mem_status sm_mentions_add(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t begin,
+                                  size_t end, enum sm_side side);
 /* Keeps the first mention of each record. */
 void sm_mentions_remove_repeated(struct sm_mentions *mentions);
 void sm_mentions_end(struct sm_mentions *mentions);

@@ -7,6 +7,17 @@
 
 #include <stdlib.h>
 
+static synced_mem_status check_sizes(const struct sm_pair_list *list, size_t which, struct synced_mem **failed)
+{
+    struct synced_mem *const to = list->to[which];
+    const struct synced_mem *const from = list->from[which];
+    if (sm_size(to) == sm_size(from))
+        return SYNCED_MEM_OK;
+    *failed = to;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                   "the object to copy has %zu bytes, but this object has %zu bytes", sm_size(from), sm_size(to));
+}
+
 /* ---- Cutting ---- */
 
 /* Cuts the object behind its bytes before end. It may become divided. */
@@ -30,8 +41,10 @@ static synced_mem_status align_target(struct synced_mem *to, struct synced_mem *
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status align_all(const struct sm_pair_list *list)
+static synced_mem_status align_all(const struct sm_pair_list *list, struct synced_mem **failed)
 {
+    for (size_t i = 0; i < list->count; i++)
+        SM_TRY(check_sizes(list, i, failed));
     for (size_t i = 0; i < list->count; i++)
         if (!sm_has_one_record(list->from[i]))
             SM_TRY(align_target(list->to[i], list->from[i]));
@@ -64,10 +77,11 @@ static const struct sm_pair *find_earlier(const struct sm_pair_list *list, size_
     return &list->pairs[*earlier];
 }
 
-static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
+static synced_mem_status list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs, struct synced_mem **failed)
 {
     size_t earlier = 0;
     for (size_t i = 0; i < list->count; i++) {
+        SM_TRY(check_sizes(list, i, failed));
         struct sm_record *source = sm_first_record(list->from[i]);
         size_t offset = 0;
         size_t source_offset = 0;
@@ -97,6 +111,7 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
             pairs++;
         }
     }
+    return SYNCED_MEM_OK;
 }
 
 static void release_pair(const struct sm_pair *pair)
@@ -105,17 +120,21 @@ static void release_pair(const struct sm_pair *pair)
     sm_drop_record(pair->from);
 }
 
-synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts)
+synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts, struct synced_mem **failed)
 {
     if (has_parts)
-        SM_TRY(align_all(list));
+        SM_TRY(align_all(list, failed));
     const size_t length = has_parts ? count_pairs(list) : list->count;
     struct sm_pair first = {.to = NULL};
     struct sm_pair *const block = length > 1 ? malloc(length * sizeof *block) : NULL;
     struct sm_pair *const pairs = length > 1 ? block : &first;
     if (!pairs)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", length);
-    list_pairs(list, pairs);
+    const synced_mem_status status = list_pairs(list, pairs, failed);
+    if (status != SYNCED_MEM_OK) {
+        free(block);
+        return status;
+    }
     for (size_t i = 0; list->has_pieces && i < list->length; i++)
         release_pair(&list->pairs[i]);
     list->has_pieces = has_parts;

@@ -21,8 +21,9 @@ struct sm_pair_list {
 };
 
 /* Lists the pairs. has_parts: an object is in parts, or was when they were listed before. What was done of the pairs
- * listed before stays done. No pair has a begun transfer. ERR_OUT_OF_HOST_MEMORY: the list is as before. */
-synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts);
+ * listed before stays done. No pair has a begun transfer. On failure the list is as before. ERR_INVALID_ARGUMENT: two
+ * objects differ in size; *failed is the target. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts, struct synced_mem **failed);
 
 /* Lets go of the records, and frees the list. No lock may be held: it takes and releases them. */
 void sm_pair_list_end(struct sm_pair_list *list);

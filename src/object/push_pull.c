@@ -30,7 +30,8 @@ struct call {
     void *block;                   /* the memory of the transfers if the caller's has too little room; else NULL */
     const struct sm_fence *polled; /* the fence that was polled last; never read */
     struct sm_mention *left;       /* the first mention whose record the round has not left */
-    bool has_parts;                /* one of the roots is divided */
+    struct sm_expected expected;   /* the transfers that are planned */
+    bool are_checked;              /* no object was refused, and all are of one device */
     bool holds;                    /* the records are held while nothing is locked */
     bool arrives_alone;            /* of a pull: the contents arrive though the call does not wait for them */
 };
@@ -52,18 +53,30 @@ static synced_mem_status fail_without_room(size_t transfers)
     return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu transfers", transfers);
 }
 
-/* Lists the records of the call. Objects in parts may need more transfers than there is room for; none is queued yet.
- * On failure the heads may have changed, as lost contents were taken out. */
+/* Returns whether each object is one record, and none is named twice. */
+static bool are_all_apart(const struct call *call)
+{
+    return !call->round.has_parts && call->round.roots.count == call->count;
+}
+
+/* Lists the records of the call, unless they are listed when they are planned. Objects in parts may need more transfers
+ * than there is room for; none is queued yet. On failure the heads may have changed, as lost contents were taken
+ * out. */
 static synced_mem_status list_records(struct call *call)
 {
     struct sm_mentions *const mentions = &call->mentions;
     struct sm_transfers *const transfers = &call->transfers;
+    call->left = mentions->list;
+    call->expected = (struct sm_expected){.count = 0};
+    transfers->batch.stages_all = call->round.roots.count > 1 && call->round.has_parts;
+    if (are_all_apart(call)) {
+        sm_mentions_clear(mentions);
+        return SYNCED_MEM_OK;
+    }
     SM_TRY(sm_mentions_list(mentions, call->mems, call->count, call->side));
     if (call->round.roots.count < call->count) /* only objects of one root have records in common */
         sm_mentions_remove_repeated(mentions);
     call->left = mentions->list;
-    call->has_parts = sm_roots_have_parts(&call->round.roots);
-    transfers->batch.stages_all = call->round.roots.count > 1 && call->has_parts;
     if (mentions->count <= transfers->room)
         return SYNCED_MEM_OK;
     void *const block = malloc(mentions->count * sizeof(struct sm_transfers_row));
@@ -130,10 +143,10 @@ static void end_round(struct call *call, synced_mem_status status)
         sm_mentions_hold(&call->mentions);
     for (struct sm_mention *each = call->left; each < get_end_of_list(call); each++)
         leave_record(call, each, status);
-    for (size_t i = 0; call->has_parts && i < call->count; i++)
+    for (size_t i = 0; call->round.has_parts && i < call->count; i++)
         if (sm_is_divided(call->mems[i]))
             sm_publish_joined(call->mems[i]);
-    for (size_t i = 0; call->has_parts && i < roots->count; i++)
+    for (size_t i = 0; call->round.has_parts && i < roots->count; i++)
         assert(sm_object_is_valid(call->count == 1 ? call->mems[0] : roots->list[i]));
     sm_round_end(&call->round);
 }
@@ -246,7 +259,7 @@ static synced_mem_status prepare_target(struct call *call, struct sm_mention *me
 /* Finds what the host waits for before the record can be moved, or the stream can come after its contents: another
  * thread's push may still be queueing. The move of a single record finds its own wait before it queues anything, but
  * not if both sides use one copy. */
-static synced_mem_status plan_record_move(struct call *call, struct sm_mention *mention, struct sm_expected *expected)
+static synced_mem_status plan_record_move(struct call *call, struct sm_mention *mention)
 {
     const enum sm_side side = call->side;
     struct sm_waits *const waits = &call->round.waits;
@@ -264,7 +277,36 @@ static synced_mem_status plan_record_move(struct call *call, struct sm_mention *
     SM_TRY(sm_plan_move(record, side, &call->transfers.batch, waits, &staged));
     mention->direct = !staged && sm_has_memory_to_write(record, side);
     if (mention->direct)
-        sm_transfer_expect(expected, sm_slot_of(record, side), sm_slot_of(record, sm_other(side)), sm_size_of(record));
+        sm_transfer_expect(&call->expected, sm_slot_of(record, side), sm_slot_of(record, sm_other(side)),
+                           sm_size_of(record));
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status plan_from(struct call *call, struct sm_mention *first)
+{
+    for (struct sm_mention *each = first; each < get_end_of_list(call); each++)
+        SM_TRY(sm_waits_go_on(&call->round.waits, plan_record_move(call, each)));
+    return SYNCED_MEM_OK;
+}
+
+/* Plans all moves. Objects that are apart are listed and planned in blocks, which the processor's cache has in
+ * between. */
+static synced_mem_status plan_all(struct call *call)
+{
+    enum { BLOCK = 64 };
+    struct sm_mentions *const mentions = &call->mentions;
+    call->are_checked = false;
+    if (!are_all_apart(call))
+        return plan_from(call, mentions->list);
+    bool are_on_one_device = true;
+    for (size_t i = 0; i < call->count; i += BLOCK) {
+        const size_t end = call->count - i > BLOCK ? i + BLOCK : call->count;
+        SM_TRY(sm_mentions_add(mentions, call->mems, i, end, call->side));
+        SM_TRY(plan_from(call, mentions->list + i));
+        for (size_t j = i; j < end; j++)
+            are_on_one_device = are_on_one_device && sm_device(call->mems[j]) == sm_device(call->mems[0]);
+    }
+    call->are_checked = are_on_one_device && mentions->refused == SM_NONE_REFUSED;
     return SYNCED_MEM_OK;
 }
 
@@ -272,7 +314,8 @@ static synced_mem_status plan_record_move(struct call *call, struct sm_mention *
 static synced_mem_status check_and_find_stream(struct call *call)
 {
     const enum sm_side side = call->side;
-    for (size_t i = 0; i < call->count; i++) {
+    const size_t unchecked = call->are_checked ? 1 : call->count;
+    for (size_t i = 0; i < unchecked; i++) {
         call->round.failed = call->mems[i];
         if (i == call->mentions.refused)
             return sm_mentions_refuse(&call->mentions, side);
@@ -327,14 +370,12 @@ static synced_mem_status move_in_blocks(struct call *call)
 static synced_mem_status move_all_records(struct call *call)
 {
     struct sm_batch *const batch = &call->transfers.batch;
-    const struct sm_mention *const end = get_end_of_list(call);
-    struct sm_expected expected = {.count = 0};
-    for (struct sm_mention *each = call->mentions.list; each < end; each++)
-        SM_TRY(sm_waits_go_on(&call->round.waits, plan_record_move(call, each, &expected)));
+    SM_TRY(plan_all(call));
     SM_TRY(sm_waits_status(&call->round.waits));
     SM_TRY(check_and_find_stream(call));
+    const struct sm_mention *const end = get_end_of_list(call);
     sm_batch_begin(batch, call->stream);
-    sm_batch_expect(batch, &expected);
+    sm_batch_expect(batch, &call->expected);
     synced_mem_status status = SYNCED_MEM_OK;
     bool are_direct = call->mentions.count > 1;
     for (struct sm_mention *each = call->mentions.list; each < end && status == SYNCED_MEM_OK; each++) {

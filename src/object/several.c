@@ -88,6 +88,7 @@ synced_mem_status sm_round_begin(struct sm_round *round)
 {
     const struct sm_roots *const roots = &round->roots;
     const unsigned generation = sm_process_generation();
+    round->has_parts = false;
     round->failed = NULL;
     sm_process_enter();
     for (size_t i = 0; i < roots->count; i++) {
@@ -99,6 +100,7 @@ synced_mem_status sm_round_begin(struct sm_round *round)
             return status;
         }
         sm_mutex_lock(&roots->list[i]->lock);
+        round->has_parts = round->has_parts || sm_is_divided(roots->list[i]);
     }
     sm_share_ends(&round->ends);
     return SYNCED_MEM_OK;

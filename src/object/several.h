@@ -32,6 +32,7 @@ bool sm_roots_have_parts(const struct sm_roots *roots);
  */
 struct sm_round {
     struct sm_roots roots;
+    bool has_parts;            /* one of the roots was in parts when the round began */
     struct synced_mem *failed; /* the object that a failure of the round is about; NULL: any of them */
     struct sm_waits waits;     /* for work; found by the round */
     /* Set if the round returns SM_AGAIN without waits: an owner whose memory is obtained with no other object

@@ -417,16 +417,17 @@ static synced_mem_status write_once(const struct sm_write_call *of, struct synce
 synced_mem_status sm_write_files(const struct sm_write_call *of, struct synced_mem **failed)
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
+    struct sm_gates gates = {.mems = of->mems, .count = of->count, .side = SM_SIDES};
     synced_mem_status status;
     *failed = NULL;
     if (!of->file->facts.writes)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the file's descriptor does not allow writes");
     if (of->count == 0)
         return SYNCED_MEM_OK;
-    SM_TRY(sm_gates_begin(of->mems, of->count, SM_SIDES, SM_READ, failed));
+    SM_TRY(sm_gates_begin(&gates, SM_READ, failed));
     do
         status = write_once(of, failed);
     while (sm_reclaim_helps(&reclaim, status) || (status == SYNCED_MEM_ERR_INVALID_STATE && sm_settle_all_promises()));
-    sm_gates_end(of->mems, of->count, SM_SIDES);
+    sm_gates_end(&gates);
     return status;
 }

@@ -1,5 +1,5 @@
-/* Makes all allocations of the library fail from one on. The suite lists 'calloc' and 'sm_slab_take' among its
- * wraps. */
+/* Makes all allocations of the library fail from one on. The suite lists 'calloc', 'malloc' and 'sm_slab_take'
+ * among its wraps. */
 #ifndef REFUSED_MEMORY_H
 #define REFUSED_MEMORY_H
 
@@ -24,6 +24,13 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
     return is_refused() ? NULL : __real_calloc(count, size);
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return is_refused() ? NULL : __real_malloc(size);
 }
 
 /* A slab obtains memory for many records at once. So each record that is taken counts as well. */

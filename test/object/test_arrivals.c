@@ -123,7 +123,7 @@ synced_mem_status __wrap_sm_check_overlaps(const struct sm_pairs *pairs, const s
     return status;
 }
 
-/* A push or pull begins with this function. */
+/* A push or pull begins with one of these functions: for objects in parts, and for others. */
 synced_mem_status __real_sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
                                           enum sm_side side);
 synced_mem_status __wrap_sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
@@ -132,6 +132,18 @@ synced_mem_status __wrap_sm_mentions_list(struct sm_mentions *mentions, struct s
                                           enum sm_side side)
 {
     const synced_mem_status status = __real_sm_mentions_list(mentions, mems, count, side);
+    open_the_gate();
+    return status;
+}
+
+synced_mem_status __real_sm_mentions_add(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t begin,
+                                         size_t end, enum sm_side side);
+synced_mem_status __wrap_sm_mentions_add(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t begin,
+                                         size_t end, enum sm_side side);
+synced_mem_status __wrap_sm_mentions_add(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t begin,
+                                         size_t end, enum sm_side side)
+{
+    const synced_mem_status status = __real_sm_mentions_add(mentions, mems, begin, end, side);
     open_the_gate();
     return status;
 }
