@@ -496,6 +496,7 @@ static bool vanish(synced_mem_stream *stream)
  * Streams that used the memory too must not get it after that. */
 START_TEST(a_reader_that_vanishes)
 {
+    static unsigned undetected; /* earlier tests of the process whose stream's handle no stream has got again */
     synced_mem_stream readers[READERS];
     const int first = _i % READERS;
     if (!gpu_has_stream_ids()) /* the library could pass the dead handle to the runtime, which may crash then */
@@ -513,6 +514,7 @@ START_TEST(a_reader_that_vanishes)
     gpu_copy(seen, data, SIZE, readers[READERS - 1]);
     OK(synced_mem_release(mem));
     if (!vanish(&readers[READERS - 1])) {
+        undetected++; /* a later stream may get the handle: then this memory is quarantined too */
         gpu_free(seen);
         return;
     }
@@ -530,7 +532,8 @@ START_TEST(a_reader_that_vanishes)
         OK(synced_mem_release(mem));
     }
     OK(synced_mem_reap());
-    ck_assert_uint_eq(stats_now().quarantined, before + 1);
+    ck_assert_uint_ge(stats_now().quarantined, before + 1);
+    ck_assert_uint_le(stats_now().quarantined, before + 1 + undetected);
     close_stream(asking);
     for (int i = 0; i < READERS; i++)
         close_stream(readers[i]);
