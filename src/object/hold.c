@@ -166,8 +166,18 @@ static synced_mem_status load_from_files(const struct sm_hold_call *call, struct
     return status;
 }
 
+static bool are_all_there(const struct sm_hold_call *call)
+{
+    size_t i = 0;
+    while (i < call->count && is_there(call->mems[i], call->side))
+        i++;
+    return i == call->count;
+}
+
 static synced_mem_status fetch_all(const struct sm_hold_call *call, struct synced_mem **failed)
 {
+    if (are_all_there(call))
+        return SYNCED_MEM_OK;
     if (call->count > 1 && call->side == SM_GPU)
         SM_TRY(push_small(call, failed));
     if (call->count > 1)

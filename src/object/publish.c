@@ -88,15 +88,15 @@ static void store_head(struct synced_mem *mem, unsigned head)
     atomic_store_explicit(&mem->record.head, (unsigned char)head, memory_order_relaxed);
 }
 
+static inline bool is_published_to(const struct synced_mem *mem, enum sm_side side, bool writing)
+{
+    return atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed) ||
+           (side == SM_GPU && atomic_load_explicit(&mem->on[writing], memory_order_relaxed) != &no_stream);
+}
+
 bool sm_is_published(const struct synced_mem *mem, enum sm_side side)
 {
-    bool is_published = false;
-    for (int writing = 0; writing < 2; writing++) {
-        const void *const ready = atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed);
-        const struct sm_stream *const on = atomic_load_explicit(&mem->on[writing], memory_order_relaxed);
-        is_published = is_published || ready || (side == SM_GPU && on != &no_stream);
-    }
-    return is_published;
+    return is_published_to(mem, side, false) || is_published_to(mem, side, true);
 }
 
 void sm_publish_nothing(struct synced_mem *mem)

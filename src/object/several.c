@@ -87,13 +87,11 @@ static void unlock_roots(const struct sm_roots *roots, size_t locked)
 synced_mem_status sm_round_begin(struct sm_round *round)
 {
     const struct sm_roots *const roots = &round->roots;
-    const unsigned generation = sm_process_generation();
     round->has_parts = false;
     round->failed = NULL;
     sm_process_enter();
     for (size_t i = 0; i < roots->count; i++) {
-        const bool passes = roots->list[i]->generation == generation && !sm_caller_is_wanted();
-        const synced_mem_status status = passes ? SYNCED_MEM_OK : sm_check_usable(roots->list[i]);
+        const synced_mem_status status = sm_check_usable(roots->list[i]);
         if (status != SYNCED_MEM_OK) {
             round->failed = roots->list[i];
             unlock_roots(roots, i);

@@ -318,7 +318,7 @@ static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct s
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_check_usable(const struct synced_mem *mem)
+synced_mem_status sm_check_any_usable(const struct synced_mem *mem)
 {
     SM_TRY(check_generation(mem));
     sm_note_object(mem);

@@ -8,6 +8,7 @@
 #define SM_TRANSACTION_H
 
 #include "base/caller.h"
+#include "base/process.h"
 #include "copy/inflight.h"
 #include "object/backing.h"
 #include "object/object.h"
@@ -60,6 +61,9 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
  * heads and reopens the uses that the call has settled. Returns status. Waits for no work. */
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
 
+/* The part of sm_check_usable() for objects of the parent process, and for traces. */
+synced_mem_status sm_check_any_usable(const struct synced_mem *mem);
+
 void sm_note_wanted_object(const struct synced_mem *mem);
 void sm_note_wanted_record(const struct sm_record *record);
 
@@ -81,7 +85,11 @@ static inline void sm_note_record(const struct sm_record *record)
  * does, and records the caller's object. sm_check_and_lock() does so too, and takes the lock. sm_begin() does the rest
  * of sm_enter(). sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so for an object
  * in pieces, after the caller has published all records that it has changed. sm_unlock_root() releases the lock. */
-synced_mem_status sm_check_usable(const struct synced_mem *mem);
+static inline synced_mem_status sm_check_usable(const struct synced_mem *mem)
+{
+    const bool is_own = mem->generation == sm_process_generation();
+    return is_own && !sm_caller_is_wanted() ? SYNCED_MEM_OK : sm_check_any_usable(mem);
+}
 synced_mem_status sm_check_and_lock(struct synced_mem *mem);
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
 void sm_publish_object(struct synced_mem *mem);
