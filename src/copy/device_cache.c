@@ -182,7 +182,7 @@ static bool is_beyond_limit(const struct cache *on)
     if (atomic_load(&on->large) == 0)
         return false;
     for (const struct shard *each = on->shards; each < on->shards + SM_SHARDS; each++) {
-        bytes += atomic_load(&each->bytes); /* what was counted before it was stored is seen then */
+        bytes += atomic_load(&each->bytes); /* first, as the count is stored before it */
         count += atomic_load(&each->count);
     }
     return count > MOST || bytes > get_cache_limit(on);

@@ -8,14 +8,12 @@
 #include "object/move_stream.h"
 #include "object/overlap.h"
 #include "object/pair_list.h"
-#include "object/publish.h"
 #include "object/reclaim.h"
 #include "object/several.h"
 #include "object/gate.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 struct call {
@@ -57,15 +55,6 @@ static synced_mem_status make_room(struct call *call, size_t pairs)
 
 /* ---- Objects and locks ---- */
 
-static void publish_object(struct synced_mem *mem)
-{
-    if (sm_is_divided(mem))
-        sm_publish_object(mem);
-    else
-        sm_publish(sm_own_record(mem));
-    assert(sm_object_is_valid(mem));
-}
-
 /* Each object of a complete plain call is visited once more. */
 static void end_round(struct call *call)
 {
@@ -74,8 +63,8 @@ static void end_round(struct call *call)
         if (is_plain)
             sm_pair_end_source_write(&call->common, &call->list.pairs[i]);
         else
-            publish_object(call->list.to[i]);
-        publish_object(call->list.from[i]);
+            sm_publish_object(call->list.to[i]);
+        sm_publish_object(call->list.from[i]);
     }
     sm_round_end(&call->round);
 }
@@ -268,7 +257,7 @@ static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begi
         if (pair->queued)
             sm_pair_set_heads(&call->common, pair, are_sent ? entered : SYNCED_MEM_ERR_CUDA);
         if (is_call_plain(call))
-            publish_object(call->list.to[pair->of]);
+            sm_publish_object(call->list.to[pair->of]);
     }
     if (!are_sent || (copied && entered != SYNCED_MEM_OK))
         call->round.failed = NULL; /* it may be because of any of the pairs */
