@@ -338,6 +338,8 @@ static void get_model(struct model *model, int connection)
     model->views = calloc((size_t)model->facts->count + 1, sizeof *model->views);
     model->data = calloc((size_t)model->facts->count + 1, sizeof *model->data);
     CHECK(model->views && model->data);
+    if (side == SYNCED_MEM_SIDE_GPU) /* the views inherit that the stream has the pointer: half the work for each */
+        CHECK(synced_mem_gpu_data_on(model->weights, NULL) || model->facts->bytes == 0);
     for (uint64_t i = 0; i < model->facts->count; i++) {
         const struct tensor *const tensor = &model->facts->tensors[i];
         CHECK(synced_mem_view(&model->views[i], model->weights, (size_t)tensor->offset, (size_t)tensor->bytes, NULL) ==

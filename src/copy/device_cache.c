@@ -44,11 +44,6 @@ static struct cache {
     atomic_size_t less; /* the default limit less this is the limit */
 } devices[SM_MAX_DEVICES];
 
-static const struct sm_stream *get_last_stream(const struct sm_copy *copy)
-{
-    return copy->writer ? copy->writer : sm_inflight_last_reader(copy);
-}
-
 /* Streams have consecutive numbers, so up to SM_SHARDS streams that became known one after another share no shard. A
  * stream's number stays the same while a copy refers to its struct. */
 static bool is_named(const struct sm_stream *stream)
@@ -260,7 +255,7 @@ static struct sm_copy *take_for_stream(struct cache *on, const struct sm_stream 
     if (!is_empty(shard)) {
         sm_lock(&shard->lock);
         struct sm_copy **link = find_bin(shard, bytes);
-        while (*link && ((*link)->bytes != bytes || get_last_stream(*link) != stream))
+        while (*link && ((*link)->bytes != bytes || sm_inflight_last_user(*link) != stream))
             link = &(*link)->next;
         copy = *link ? unlink_copy(on, shard, link) : NULL;
         sm_unlock(&shard->lock);
@@ -273,7 +268,7 @@ static struct sm_copy *take_for_stream(struct cache *on, const struct sm_stream 
 struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
 {
     struct cache *const on = &devices[copy->device];
-    struct shard *const shard = find_shard(on, get_last_stream(copy));
+    struct shard *const shard = find_shard(on, sm_inflight_last_user(copy));
     struct sm_copy *gone = NULL;
     if (copy->bytes > get_cache_limit(on)) {
         prepend_copy(&gone, copy);
@@ -309,7 +304,7 @@ static void reinsert_copies(struct cache *on, struct sm_copy *list, struct sm_co
         if (copy->untracked) {
             prepend_copy(gone, copy);
         } else {
-            struct shard *const shard = find_shard(on, get_last_stream(copy));
+            struct shard *const shard = find_shard(on, sm_inflight_last_user(copy));
             sm_lock(&shard->lock);
             insert_copy(on, shard, copy);
             sm_unlock(&shard->lock);

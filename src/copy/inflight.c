@@ -198,7 +198,7 @@ static bool is_stream_behind(const struct sm_stream *stream, struct sm_fence *fe
 /* The stream that may write has waited for covered work. */
 struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy)
 {
-    struct sm_stream *const stream = copy->writer ? copy->writer : sm_inflight_last_reader(copy);
+    struct sm_stream *const stream = sm_inflight_last_user(copy);
     if (!stream || stream->kind != SM_STREAM_CREATED)
         return NULL;
     bool only = (copy->write_is_covered || is_stream_behind(stream, copy->write)) &&

@@ -216,6 +216,13 @@ static inline struct sm_stream *sm_inflight_last_reader(const struct sm_copy *co
     return use ? use->by : NULL;
 }
 
+/* Returns the stream that has the pointer to write, or was given it to read last; NULL: none has it. The caller does not
+ * hold it. */
+static inline struct sm_stream *sm_inflight_last_user(const struct sm_copy *copy)
+{
+    return copy->writer ? copy->writer : sm_inflight_last_reader(copy);
+}
+
 /* Ends the stream's uses with an event on it. Does not block. On failure they are open again. Errors: as
  * sm_stream_end_use(). */
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream);

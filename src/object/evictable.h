@@ -15,6 +15,9 @@ struct sm_evictable {
     struct sm_member member; /* the device copy */
     struct sm_member host;   /* the host copy */
     struct synced_mem *mem;
+    /* Pointers to the side are published, or a stream's use of its copy is open. Written with the object's lock held;
+     * see sm_publish_meet(). */
+    atomic_bool is_used[SM_SIDES];
 };
 
 /* Returns NULL if the object is not evictable. */
@@ -52,6 +55,11 @@ static inline bool sm_is_held(const struct sm_evictable *evictable, enum sm_side
 {
     const struct sm_member *const member = side == SM_GPU ? &evictable->member : &evictable->host;
     return atomic_load_explicit(&member->holds, memory_order_relaxed) > 0;
+}
+
+static inline bool sm_is_used(const struct sm_evictable *evictable, enum sm_side side)
+{
+    return atomic_load_explicit(&evictable->is_used[side], memory_order_relaxed);
 }
 
 /* Returns whether the side's pointers of the object may not be given out: its copy there may go. */

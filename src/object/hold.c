@@ -300,12 +300,6 @@ synced_mem_status sm_hold(const struct sm_hold_call *call, struct synced_mem **f
 
 /* ---- The end ---- */
 
-/* Returns whether a stream's use of the copy has yet to end. */
-static bool has_open_use(const struct sm_copy *copy)
-{
-    return copy && (copy->writer || sm_inflight_last_reader(copy));
-}
-
 /*
  * Ends the uses of the streams, unless others have held the object since: their uses may be newer than the ends that
  * the unhold shares, and end with their own unhold. The pointers are withdrawn first, so that the first access of a
@@ -316,7 +310,7 @@ static void end_uses(struct synced_mem *mem, uint64_t unhold)
 {
     const struct sm_record *const record = sm_own_record(mem);
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-    if (!has_open_use(copy))
+    if (!copy || !sm_inflight_last_user(copy))
         return;
     sm_publish_nothing(mem);
     if (sm_unhold_was_last(unhold, sm_member_of(mem, SM_GPU)) && sm_inflight_settle(copy, true, NULL) == SYNCED_MEM_OK)
@@ -344,24 +338,29 @@ static synced_mem_status remove_all_holds(struct synced_mem *const *mems, size_t
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is not held%s", side == SM_CPU ? " on the host" : "");
 }
 
-/* Publishes no pointers to the side any more. An eviction that comes first has done both. */
+/* Ends the uses of an object that nobody holds any more, and publishes no pointers to the side. An eviction that comes
+ * first has done both. */
+static void leave_object(struct synced_mem *mem, enum sm_side side, uint64_t unhold)
+{
+    sm_mutex_lock(&mem->lock);
+    if (side == SM_GPU)
+        end_uses(mem, unhold);
+    sm_publish(sm_own_record(mem));
+    sm_publish_note_use(mem, side);
+    sm_mutex_unlock(&mem->lock);
+}
+
+/* An object that was not used since its last unhold has nothing to leave. */
 static void leave_objects(struct synced_mem *const *mems, size_t count, enum sm_side side, uint64_t unhold)
 {
     struct sm_shared_ends ends;
     const struct sm_detail first = sm_detail_get();
     sm_share_ends(&ends);
     sm_process_enter();
-    for (size_t i = 0; i < count; i++) {
-        if (!sm_is_unheld(mems[i], side))
-            continue;
-        sm_mutex_lock(&mems[i]->lock);
-        const bool publishes = sm_is_published(mems[i], side) || has_open_use(sm_copy_of(sm_own_record(mems[i]), side));
-        if (side == SM_GPU)
-            end_uses(mems[i], unhold);
-        if (publishes)
-            sm_publish(sm_own_record(mems[i]));
-        sm_mutex_unlock(&mems[i]->lock);
-    }
+    sm_publish_meet();
+    for (size_t i = 0; i < count; i++)
+        if (sm_is_used(sm_evictable_of(mems[i]), side) && sm_is_unheld(mems[i], side))
+            leave_object(mems[i], side, unhold);
     sm_process_leave();
     sm_share_no_ends();
     sm_detail_set(&first);

@@ -144,6 +144,39 @@ static void withdraw_side(struct published *chosen, enum sm_side side)
     }
 }
 
+/* All count here, so of an unhold and a publication one comes second, and sees what the other has stored before. */
+static atomic_uint meetings;
+
+void sm_publish_meet(void)
+{
+    atomic_fetch_add_explicit(&meetings, 1, memory_order_acq_rel);
+}
+
+static void store_use(struct sm_evictable *evictable, enum sm_side side, bool is_used)
+{
+    atomic_store_explicit(&evictable->is_used[side], is_used, memory_order_relaxed);
+}
+
+void sm_publish_note_use(struct synced_mem *mem, enum sm_side side)
+{
+    store_use(sm_evictable_of(mem), side,
+              sm_is_published(mem, side) || sm_inflight_last_user(sm_slot_of(sm_own_record(mem), side)));
+}
+
+/* Notes the use of the side that the publication begins. Then withdraws the side's pointers if it is not held. */
+static void choose_of_evictable(struct synced_mem *mem, struct published *chosen, enum sm_side side)
+{
+    struct sm_evictable *const evictable = sm_evictable_of(mem);
+    const bool publishes = chosen->ready[side][0] || chosen->ready[side][1] ||
+                           (side == SM_GPU && (chosen->on[0] != &no_stream || chosen->on[1] != &no_stream));
+    if (!sm_is_used(evictable, side) && (publishes || sm_inflight_last_user(sm_slot_of(sm_own_record(mem), side)))) {
+        store_use(evictable, side, true);
+        sm_publish_meet();
+    }
+    if (sm_is_unheld(mem, side))
+        withdraw_side(chosen, side);
+}
+
 void sm_publish(struct sm_record *record)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -155,10 +188,10 @@ void sm_publish(struct sm_record *record)
         return;
     }
     struct published chosen = choose_all_published(record); /* in registers */
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_owner_of(record)->extras; side++)
-        if (sm_is_unheld(sm_owner_of(record), side))
-            withdraw_side(&chosen, side);
-    store_published(sm_owner_of(record), &chosen);
+    struct synced_mem *const mem = sm_owner_of(record);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_evictable_of(mem); side++)
+        choose_of_evictable(mem, &chosen, side);
+    store_published(mem, &chosen);
 }
 
 void sm_publish_host_only(struct synced_mem *mem)
