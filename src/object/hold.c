@@ -345,8 +345,7 @@ static void leave_object(struct synced_mem *mem, enum sm_side side, uint64_t unh
     sm_mutex_lock(&mem->lock);
     if (side == SM_GPU)
         end_uses(mem, unhold);
-    sm_publish(sm_own_record(mem));
-    sm_publish_note_use(mem, side);
+    sm_publish_left(mem, side);
     sm_mutex_unlock(&mem->lock);
 }
 

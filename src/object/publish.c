@@ -88,17 +88,6 @@ static void store_head(struct synced_mem *mem, unsigned head)
     atomic_store_explicit(&mem->record.head, (unsigned char)head, memory_order_relaxed);
 }
 
-static inline bool is_published_to(const struct synced_mem *mem, enum sm_side side, bool writing)
-{
-    return atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed) ||
-           (side == SM_GPU && atomic_load_explicit(&mem->on[writing], memory_order_relaxed) != &no_stream);
-}
-
-bool sm_is_published(const struct synced_mem *mem, enum sm_side side)
-{
-    return is_published_to(mem, side, false) || is_published_to(mem, side, true);
-}
-
 void sm_publish_nothing(struct synced_mem *mem)
 {
     const struct published nothing = {.on = {&no_stream, &no_stream}};
@@ -157,19 +146,20 @@ static void store_use(struct sm_evictable *evictable, enum sm_side side, bool is
     atomic_store_explicit(&evictable->is_used[side], is_used, memory_order_relaxed);
 }
 
-void sm_publish_note_use(struct synced_mem *mem, enum sm_side side)
+void sm_publish_left(struct synced_mem *mem, enum sm_side side)
 {
-    store_use(sm_evictable_of(mem), side,
-              sm_is_published(mem, side) || sm_inflight_last_user(sm_slot_of(sm_own_record(mem), side)));
+    store_use(sm_evictable_of(mem), side, false);
+    sm_publish(sm_own_record(mem));
 }
 
-/* Notes the use of the side that the publication begins. Then withdraws the side's pointers if it is not held. */
+/* Notes a use of the side that has begun: its pointers are given out, and those to the device while a stream's use is
+ * open. Then withdraws them if the side is not held. */
 static void choose_of_evictable(struct synced_mem *mem, struct published *chosen, enum sm_side side)
 {
     struct sm_evictable *const evictable = sm_evictable_of(mem);
-    const bool publishes = chosen->ready[side][0] || chosen->ready[side][1] ||
-                           (side == SM_GPU && (chosen->on[0] != &no_stream || chosen->on[1] != &no_stream));
-    if (!sm_is_used(evictable, side) && (publishes || sm_inflight_last_user(sm_slot_of(sm_own_record(mem), side)))) {
+    const bool publishes = chosen->ready[side][0] || chosen->ready[side][1];
+    const bool is_open = sm_inflight_last_user(sm_slot_of(sm_own_record(mem), side)) != NULL;
+    if (!sm_is_used(evictable, side) && (is_open || (publishes && !sm_is_unheld(mem, side)))) {
         store_use(evictable, side, true);
         sm_publish_meet();
     }

@@ -12,15 +12,12 @@ void sm_publish_nothing(struct synced_mem *mem);
  * flight. */
 void sm_publish(struct sm_record *record);
 
-/* Returns whether pointers of the object to the side are published. */
-bool sm_is_published(const struct synced_mem *mem, enum sm_side side);
-
 /* Between the removal of holds, which takes no object's lock, and the look at is_used of their objects (evictable.h): a
  * publication that the look has missed sees that the objects are not held. Does not need a lock. */
 void sm_publish_meet(void);
 
-/* Notes whether an evictable object is used on the side. */
-void sm_publish_note_use(struct synced_mem *mem, enum sm_side side);
+/* Publishes an evictable object after an unhold has ended the uses of the side, and notes whether any is left. */
+void sm_publish_left(struct synced_mem *mem, enum sm_side side);
 
 /* As sm_publish(), for an object that only the host uses (host_only.h), which has no device pointers to publish. */
 void sm_publish_host_only(struct synced_mem *mem);
