@@ -14,10 +14,15 @@ static bool is_listed(const struct sm_fill *fill, const struct sm_stream *stream
            to->device == stream->device;
 }
 
-static synced_mem_status order_all(const struct sm_fill *fills, size_t count, struct sm_stream *stream)
+/* Makes the stream come after the work on the copies, and lists the fills that a kernel may make. */
+static synced_mem_status order_and_list(const struct sm_fill *fills, size_t count, struct sm_kernel_list *list,
+                                        struct sm_stream *stream)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         SM_TRY(sm_transfer_order(fills[i].to, stream));
+        if (is_listed(&fills[i], stream))
+            sm_kernel_list_add(list, sm_copy_data(fills[i].to), NULL, fills[i].size);
+    }
     return SYNCED_MEM_OK;
 }
 
@@ -30,12 +35,9 @@ static synced_mem_status fill_one(void *to, unsigned char value, size_t size, co
 static synced_mem_status queue_all(const struct sm_fill *fills, size_t count, unsigned char value,
                                    struct sm_kernel_list *list, struct sm_stream *stream)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (is_listed(&fills[i], stream))
-            sm_kernel_list_add(list, sm_copy_data(fills[i].to), NULL, fills[i].size);
-        else
+    for (size_t i = 0; i < count && list->count < count; i++)
+        if (!is_listed(&fills[i], stream))
             SM_TRY(fill_one(sm_copy_data(fills[i].to), value, fills[i].size, stream));
-    }
     for (size_t i = sm_kernel_list_fill(list, value, stream); i < list->count; i++)
         SM_TRY(fill_one(list->entries[i].to, value, list->entries[i].bytes, stream));
     return SYNCED_MEM_OK;
@@ -67,7 +69,7 @@ synced_mem_status sm_fill_copies(const struct sm_fill *fills, size_t count, unsi
     struct sm_kernel_list list = {.entries = calloc(count, sizeof *list.entries), .device = stream->device};
     if (!list.entries)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", count);
-    synced_mem_status status = order_all(fills, count, stream);
+    synced_mem_status status = order_and_list(fills, count, &list, stream);
     if (status == SYNCED_MEM_OK) {
         status = queue_all(fills, count, value, &list, stream);
         const struct sm_detail first = sm_detail_get();

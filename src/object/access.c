@@ -85,13 +85,13 @@ static synced_mem_status order_stream(struct sm_transaction *transaction, enum s
     const struct synced_mem *const mem = transaction->mem;
     struct sm_waits *const waits = &transaction->waits;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-        struct sm_fence *const fence = sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ);
+        struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
+        struct sm_fence *const fence = sm_inflight_unqueued(copy, mode != SM_READ);
         SM_TRY(sm_waits_go_on(waits, sm_waits_add_for(waits, fence, SM_UNTIL_QUEUED)));
+        if (waits->count == 0)
+            SM_TRY(sm_inflight_order(copy, mode != SM_READ, stream));
     }
-    SM_TRY(sm_waits_status(waits));
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        SM_TRY(sm_inflight_order(sm_copy_of(each, SM_GPU), mode != SM_READ, stream));
-    return SYNCED_MEM_OK;
+    return sm_waits_status(waits);
 }
 
 /* Gives the side memory and contents. Then finds what the host waits for, or makes the stream wait unless it is NULL.
@@ -155,7 +155,24 @@ static synced_mem_status reserve_reads(const struct sm_transaction *transaction,
     return SYNCED_MEM_OK;
 }
 
-/* Enters that the stream has the pointer of each record. */
+/* Counts the call for the record, and sets its next head. */
+static void finish_record(struct sm_record *record, enum sm_side side, enum sm_mode mode)
+{
+    struct sm_copy *const copy = sm_copy_of(record, side);
+    sm_count_given(record, side);
+    copy->arriving = copy->arriving && mode != SM_OVERWRITE;
+    sm_set_head(record, sm_transitions[sm_whole_head(record)][side][mode].next);
+    if (mode != SM_READ)
+        sm_leave_file(record);
+}
+
+/* Returns the pointer of an access, which is the first record's. */
+static void *get_pointer(const struct synced_mem *mem, enum sm_side side)
+{
+    return sm_copy_data(sm_copy_of(sm_first_record(mem), side));
+}
+
+/* Enters that the stream has the pointer of each record, and finishes the access. */
 static void give_records(const struct synced_mem *mem, struct sm_use *reserved, struct sm_stream *stream,
                          enum sm_mode mode)
 {
@@ -165,22 +182,9 @@ static void give_records(const struct synced_mem *mem, struct sm_use *reserved, 
         if (use)
             *use = (struct sm_use){.next = NULL};
         sm_inflight_given(sm_copy_of(each, SM_GPU), use, stream, mode != SM_READ);
+        finish_record(each, SM_GPU, mode);
     }
     sm_inflight_unreserve_many(reserved);
-}
-
-/* Counts the call, and sets the next heads. Returns the pointer, which is the first record's. */
-static void *finish_access(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
-{
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-        struct sm_copy *const copy = sm_copy_of(each, side);
-        sm_count_given(each, side);
-        copy->arriving = copy->arriving && mode != SM_OVERWRITE;
-        sm_set_head(each, sm_transitions[sm_whole_head(each)][side][mode].next);
-        if (mode != SM_READ)
-            sm_leave_file(each);
-    }
-    return sm_copy_data(sm_copy_of(sm_first_record(mem), side));
 }
 
 /* Returns whether the memory is filled first, so that bytes the caller leaves unwritten show. */
@@ -200,8 +204,9 @@ static synced_mem_status access_host(struct sm_transaction *transaction, enum sm
             sm_inflight_poll_write(sm_copy_of(each, SM_GPU));
         if (is_to_be_filled(mode))
             sm_fill_unwritten_host(each);
+        finish_record(each, SM_CPU, mode);
     }
-    *out = finish_access(mem, SM_CPU, mode);
+    *out = get_pointer(mem, SM_CPU);
     return SYNCED_MEM_OK;
 }
 
@@ -241,7 +246,7 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
         return status;
     }
     give_records(mem, reserved, stream ? stream : sm_stream_any(sm_device(mem)), mode);
-    *out = finish_access(mem, SM_GPU, mode);
+    *out = get_pointer(mem, SM_GPU);
     return SYNCED_MEM_OK;
 }
 
@@ -301,7 +306,7 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
                            "the stream is capturing, and this access needs a transfer, a fill or memory, or changes "
                            "the head: access the object before the capture");
     }
-    *out = sm_copy_data(sm_copy_of(sm_first_record(mem), SM_GPU));
+    *out = get_pointer(mem, SM_GPU);
     return SYNCED_MEM_OK;
 }
 
@@ -313,7 +318,8 @@ static bool give_pointer_again(struct synced_mem *mem, synced_mem_stream handle,
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
     if (!sm_has_one_record(mem) || !(sm_head(record) & sm_bit(SM_GPU)) || !sm_inflight_give_again(copy, handle))
         return false;
-    *out = finish_access(mem, SM_GPU, SM_READ);
+    finish_record(record, SM_GPU, SM_READ);
+    *out = sm_copy_data(copy);
     return true;
 }
 

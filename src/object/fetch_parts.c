@@ -119,29 +119,6 @@ static synced_mem_status prepare_device_zeros(struct sm_record *record, struct s
     return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), true), SM_UNTIL_QUEUED);
 }
 
-/* Memory that both sides use is left to sm_fetch(): it was not known before the record had memory. */
-static synced_mem_status fill_device_parts(const struct synced_mem *mem, enum sm_mode mode, size_t count,
-                                           struct sm_stream *stream)
-{
-    struct sm_fill *const fills = calloc(count, sizeof *fills);
-    struct sm_fill *fill = fills;
-    struct sm_shared_ends ends;
-    if (!fills)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", count);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        if (is_zeroed_on_device(each, mode))
-            *fill++ = (struct sm_fill){sm_copy_of(each, SM_GPU), sm_size_of(each)};
-    sm_share_ends(&ends);
-    const synced_mem_status status = sm_fill_copies(fills, (size_t)(fill - fills), 0, stream);
-    sm_share_no_ends();
-    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each))
-        if (is_zeroed_on_device(each, mode))
-            sm_set_head(each, sm_head(each) | sm_bit(SM_GPU));
-    free(fills);
-    return status;
-}
-
 /* Picks the internal stream for all: one behind a caller's work if any of the fills may come after that. */
 static synced_mem_status find_zeros_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream **stream)
 {
@@ -157,16 +134,62 @@ static synced_mem_status find_zeros_stream(const struct synced_mem *mem, enum sm
     return SYNCED_MEM_OK;
 }
 
-/* Fills the pieces that have no contents, with one event for all. */
+/* Fills of device copies, and their records. */
+struct device_zeros {
+    struct sm_fill *fills;
+    struct sm_record **records;
+    size_t count;
+};
+
+/* Lists the pieces that have no contents, once their memory is ready. Memory that both sides use is left to sm_fetch():
+ * it was not known before the record had memory. */
+static synced_mem_status list_device_zeros(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream,
+                                           struct sm_waits *waits, struct device_zeros *zeros)
+{
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        if (!is_zeroed_on_device(each, mode))
+            continue;
+        SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, stream, waits)));
+        if (waits->count > 0 || sm_shared_copy(each))
+            continue;
+        zeros->fills[zeros->count] = (struct sm_fill){sm_copy_of(each, SM_GPU), sm_size_of(each)};
+        zeros->records[zeros->count++] = each;
+    }
+    return sm_waits_status(waits);
+}
+
+static synced_mem_status fill_device_zeros(const struct device_zeros *zeros, struct sm_stream *stream)
+{
+    struct sm_shared_ends ends;
+    sm_share_ends(&ends);
+    const synced_mem_status status = sm_fill_copies(zeros->fills, zeros->count, 0, stream);
+    sm_share_no_ends();
+    for (size_t i = 0; i < zeros->count && status == SYNCED_MEM_OK; i++)
+        sm_set_head(zeros->records[i], sm_head(zeros->records[i]) | sm_bit(SM_GPU));
+    return status;
+}
+
+/* Fills the pieces that have no contents, with one event for all. *filled: gets their number. */
 static synced_mem_status zero_device_parts(const struct synced_mem *mem, enum sm_mode mode, size_t count,
-                                           struct sm_stream *stream, struct sm_waits *waits)
+                                           struct sm_stream *stream, struct sm_waits *waits, size_t *filled)
 {
     if (!stream)
         SM_TRY(find_zeros_stream(mem, mode, &stream));
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        if (is_zeroed_on_device(each, mode))
-            SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, stream, waits)));
-    return waits->count > 0 ? sm_waits_status(waits) : fill_device_parts(mem, mode, count, stream);
+    struct row {
+        struct sm_fill fill;
+        struct sm_record *record;
+    };
+    struct row *const block = calloc(count, sizeof *block);
+    if (!block)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", count);
+    struct device_zeros zeros = {.fills = (struct sm_fill *)(void *)block};
+    zeros.records = (struct sm_record **)(void *)(zeros.fills + count);
+    synced_mem_status status = list_device_zeros(mem, mode, stream, waits, &zeros);
+    if (status == SYNCED_MEM_OK)
+        status = fill_device_zeros(&zeros, stream);
+    *filled = zeros.count;
+    free(block);
+    return status;
 }
 
 /* ---- Several transfers ---- */
@@ -271,7 +294,7 @@ static synced_mem_status load_records(const struct synced_mem *mem, enum sm_side
 /* The work that the records of an object need, in numbers of records. */
 struct needs {
     size_t moves, loads, fills; /* fills: of separate device copies, or of the host's */
-    bool any;                   /* any work, or memory */
+    size_t all;                 /* that need any work, or memory */
 };
 
 /* A copy is not usable while work may write it whose end nobody can tell. */
@@ -283,12 +306,12 @@ static bool has_usable_copy(const struct sm_record *record, enum sm_side side)
 
 static struct needs find_needs(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
-    struct needs needs = {.any = false};
+    struct needs needs = {.all = 0};
     for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const enum sm_work work = get_access_work(each, side, mode);
         if (work == SM_NOTHING && has_usable_copy(each, side))
             continue;
-        needs.any = true;
+        needs.all++;
         needs.moves += is_moved(each, side, mode);
         needs.loads += work == SM_LOAD;
         needs.fills += side == SM_CPU ? is_zeroed(each, mode) : is_zeroed_on_device(each, mode);
@@ -306,7 +329,7 @@ static synced_mem_status fetch_each(const struct synced_mem *mem, enum sm_side s
 }
 
 /* Does the work that several records have in common at once. If there is none, does that of each alone. *fetched: there
- * was work, so the caller looks again. */
+ * was work other than these fills, so the caller looks again. */
 static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                      struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
@@ -315,9 +338,10 @@ static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, 
     const bool moves_several = needs.moves > 1;
     const bool loads_several = needs.loads > 0 && has_several;
     const bool fills_several = side == SM_CPU ? needs.fills > 0 : needs.fills > 1;
-    *fetched = needs.any;
+    size_t filled = 0;
+    *fetched = needs.all > 0;
     SM_TRY(sm_fetch_memory(mem, side, stream, true));
-    if (!needs.any)
+    if (needs.all == 0)
         return SYNCED_MEM_OK;
     if (moves_several)
         SM_TRY(move_records(mem, side, mode, needs.moves, stream, waits));
@@ -326,7 +350,8 @@ static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, 
     if (fills_several && side == SM_CPU)
         SM_TRY(zero_parts(mem, mode, waits));
     else if (fills_several)
-        SM_TRY(zero_device_parts(mem, mode, needs.fills, stream, waits));
+        SM_TRY(zero_device_parts(mem, mode, needs.fills, stream, waits, &filled));
+    *fetched = needs.all > filled;
     return moves_several || loads_several || fills_several ? SYNCED_MEM_OK : fetch_each(mem, side, mode, stream, waits);
 }
 

@@ -12,6 +12,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- The head ---- */
 
@@ -253,13 +254,17 @@ void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost)
     }
 }
 
+static inline void drop_lost_contents_of(struct sm_record *record, struct sm_fence **lost)
+{
+    if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
+        sm_drop_arriving_if_lost(record, lost);
+    sm_settle(record);
+}
+
 static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-        if (sm_is_arriving(each, SM_CPU) || sm_is_arriving(each, SM_GPU))
-            sm_drop_arriving_if_lost(each, lost);
-        sm_settle(each);
-    }
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        drop_lost_contents_of(each, lost);
 }
 
 /* A step that has called an allocator has released the lock itself, and has nothing to wait for. */
@@ -302,19 +307,36 @@ struct sm_state sm_state_of(const struct sm_record *record)
                              .given = {count_given(record, SM_CPU), count_given(record, SM_GPU)}};
 }
 
-static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct sm_transaction *transaction)
+/* Makes room for the states of more records. */
+static bool add_room(struct sm_transaction *transaction, size_t *room)
+{
+    const size_t more = *room > 0 ? 4 * *room : 64;
+    struct sm_state *const every = calloc(more, sizeof *every);
+    if (!every)
+        return false;
+    if (*room > 0)
+        memcpy(every, transaction->every, *room * sizeof *every);
+    free(transaction->every);
+    transaction->every = every;
+    *room = more;
+    return true;
+}
+
+/* Takes lost contents out of the heads of an object in parts, and notes its states. */
+static __attribute__((noinline)) synced_mem_status begin_with_parts(struct sm_transaction *transaction)
 {
     const struct synced_mem *const mem = transaction->mem;
+    size_t room = 0;
     transaction->records = 0;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        transaction->records++;
-    transaction->every = calloc(transaction->records, sizeof *transaction->every);
-    if (!transaction->every)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the state of %zu parts",
-                       transaction->records);
-    struct sm_state *before = transaction->every;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        *before++ = sm_state_of(each);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        if (transaction->records == room && !add_room(transaction, &room)) {
+            free(transaction->every);
+            sm_fence_drop(transaction->lost);
+            return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the states of an object's parts");
+        }
+        drop_lost_contents_of(each, &transaction->lost);
+        transaction->every[transaction->records++] = sm_state_of(each);
+    }
     return SYNCED_MEM_OK;
 }
 
@@ -349,15 +371,11 @@ static void init_transaction(struct sm_transaction *transaction, struct synced_m
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     init_transaction(transaction, mem, false);
+    if (!sm_has_one_record(mem))
+        return begin_with_parts(transaction);
     drop_lost_contents(mem, &transaction->lost);
-    if (sm_has_one_record(mem)) {
-        transaction->one = sm_state_of(sm_first_record(mem));
-        return SYNCED_MEM_OK;
-    }
-    const synced_mem_status status = note_states_of_parts(transaction);
-    if (status != SYNCED_MEM_OK)
-        sm_fence_drop(transaction->lost);
-    return status;
+    transaction->one = sm_state_of(sm_first_record(mem));
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
