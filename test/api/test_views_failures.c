@@ -116,6 +116,41 @@ START_TEST(each_call_fails)
 }
 END_TEST
 
+/* Half of the parts are on the host alone, the others have no contents. The fills fail after the transfers. */
+START_TEST(the_heads_of_many_parts)
+{
+    enum { MANY = 300, BYTES = 64 };
+    static synced_mem *views[MANY];
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    struct failing failing = each_call("*", cudaErrorUnknown);
+    unsigned failed = 0;
+    while (next_failure(&failing)) {
+        synced_mem *const root = make((size_t)MANY * BYTES);
+        for (int i = 0; i < MANY; i++)
+            OK(synced_mem_view(&views[i], root, (size_t)i * BYTES, BYTES, NULL));
+        (void)given(synced_mem_gpu_data_on(root, stream)); /* pointers to all parts were given out before */
+        for (int i = 0; i < MANY; i++) {
+            OK(synced_mem_clear(views[i]));
+            if (i % 2)
+                host_fill(given(synced_mem_overwrite_cpu_data(views[i])), BYTES, (unsigned)i);
+        }
+        begin_failing(&failing);
+        const synced_mem_status status = status_of(synced_mem_gpu_data_on(root, stream));
+        ck_assert(end_failing(&failing) || status == SYNCED_MEM_OK);
+        failed += status != SYNCED_MEM_OK;
+        for (int i = 0; i < MANY; i++) {
+            const synced_mem_head_kind before = i % 2 ? SYNCED_MEM_AT_CPU : SYNCED_MEM_UNINITIALIZED;
+            const synced_mem_head_kind after = i % 2 ? SYNCED_MEM_SYNCED : SYNCED_MEM_AT_GPU;
+            ck_assert_int_eq(synced_mem_head(views[i]), status == SYNCED_MEM_OK ? after : before);
+        }
+        release_all(views, MANY);
+        OK(synced_mem_release(root));
+    }
+    ck_assert_uint_gt(failed, 2);
+    close_stream(stream);
+}
+END_TEST
+
 /* The wait for one of several parts that arrive fails. */
 START_TEST(a_part_does_not_arrive)
 {
@@ -288,7 +323,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("failures of views");
     TCase *const fails = add_case(made, "failures");
-    tcase_add_test(fails, memory_with_an_untracked_part);
+    add_tests(fails, memory_with_an_untracked_part, the_heads_of_many_parts);
     add_divided_test(fails, each_call_fails, 0, 8 * COUNT);
     tcase_add_loop_test(fails, a_part_does_not_arrive, 0, 2);
     tcase_add_loop_test(fails, a_cut_transfer_fails, 0, 4);
