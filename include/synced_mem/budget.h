@@ -32,7 +32,8 @@ extern "C" {
  *   none of its objects; contents of some may have been transferred.
  *
  * Blocking: a hold, until contents are pulled to pageable memory, or are in the scratch file, if such an object is
- * evicted; while memory is short.
+ * evicted; while memory is short, also until pushes, pulls and copies of other threads have ended that have the memory,
+ * for a second at most.
  *
  * Errors: ERR_INVALID_STATE (an object is not evictable; an unhold of one that is not held there: all stay held);
  * ERR_INVALID_ARGUMENT (an object is named twice); of a hold also ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY (the

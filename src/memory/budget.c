@@ -19,6 +19,7 @@ static struct budget {
     struct sm_policy policy;
     unsigned leaving; /* victims that are not stuck */
     unsigned stuck;
+    unsigned calls; /* that hold members */
     uint64_t candidates;
     uint64_t candidate_bytes;
 } budgets[SM_BUDGETS];
@@ -28,13 +29,19 @@ static struct sm_events departures; /* victims that have left, or stay */
 static bool has_scratch;
 static uint64_t host_serial; /* of the last change of the scratch file that is known */
 static uint64_t last_serial;
-static unsigned generation; /* of the process whose victims are counted */
+static unsigned generation; /* of the process whose victims and calls are counted */
 
-/* Threads of the parent process that evicted do so no more in a forked child. */
-static void forget_victims_of_parent(void)
+/* A thread that ends a call counts it and then reads whether any thread waits. A waiting thread announces itself and
+ * then reads the count. Both are sequentially consistent, so one of the two sees the other. */
+static atomic_uint calls_ended;
+static atomic_uint waiting_for_calls;
+static _Thread_local unsigned own_calls;
+
+/* Threads of the parent process that evicted, or were in calls, are so no more in a forked child. */
+static void forget_work_of_parent(void)
 {
     for (int device = 0; device < SM_BUDGETS; device++)
-        budgets[device].leaving = budgets[device].stuck = 0;
+        budgets[device].leaving = budgets[device].stuck = budgets[device].calls = 0;
     generation = sm_process_generation();
 }
 
@@ -42,7 +49,7 @@ void sm_budget_lock(void)
 {
     sm_lock(&guard);
     if (generation != sm_process_generation())
-        forget_victims_of_parent();
+        forget_work_of_parent();
 }
 
 void sm_budget_unlock(void)
@@ -413,6 +420,21 @@ void sm_member_unhold(struct sm_member *member, bool dirty)
         offer_member(member, dirty);
 }
 
+void sm_budget_begin_call(int device)
+{
+    budgets[device].calls++;
+    own_calls++;
+}
+
+void sm_budget_end_call(int device)
+{
+    budgets[device].calls -= budgets[device].calls > 0;
+    own_calls--;
+    atomic_fetch_add(&calls_ended, 1);
+    if (atomic_load(&waiting_for_calls) > 0)
+        sm_events_add(&departures);
+}
+
 uint64_t sm_unhold_begin(void)
 {
     return ++last_serial;
@@ -526,7 +548,6 @@ void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *me
 {
     const bool was_there = is_there(member);
     withdraw_member(member);
-    add_holds(member, 1);
     if (member->counted == reservation->serial)
         return;
     member->counted = reservation->serial;
@@ -536,11 +557,19 @@ void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *me
     *(was_there ? &reservation->hits : &reservation->misses) += 1;
 }
 
+void sm_reservation_drop(struct sm_member *member, bool dirty)
+{
+    if (is_free_to_go(member))
+        offer_member(member, dirty);
+}
+
 /* Between this and a wait victims may leave, so what the wait is for is noted now. */
 static bool note_misfit(struct sm_reservation *reservation, bool others_leave)
 {
     reservation->others_leave = others_leave;
     reservation->any_retired = sm_count_of(SM_COUNT_retired) > 0;
+    reservation->others_hold = budgets[reservation->device].calls > 0 && own_calls == 0;
+    reservation->ended = atomic_load(&calls_ended);
     reservation->seen = sm_events_seen(&departures);
     return false;
 }
@@ -550,6 +579,19 @@ bool sm_reservation_wait(const struct sm_reservation *reservation)
     if (reservation->others_leave)
         sm_events_wait(&departures, reservation->seen);
     return reservation->others_leave;
+}
+
+bool sm_reservation_wait_for_calls(const struct sm_reservation *reservation, sm_deadline until)
+{
+    const uint64_t left = sm_deadline_left(until);
+    if (!reservation->others_hold || left == 0)
+        return false;
+    atomic_fetch_add(&waiting_for_calls, 1);
+    const unsigned seen = sm_events_seen(&departures);
+    if (atomic_load(&calls_ended) == reservation->ended)
+        sm_events_wait_for(&departures, seen, left);
+    atomic_fetch_sub(&waiting_for_calls, 1);
+    return true;
 }
 
 static void choose_for(struct sm_reservation *reservation, uint64_t excess)
@@ -577,6 +619,7 @@ bool sm_reservation_fit(struct sm_reservation *reservation)
 void sm_reservation_claim(const struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes)
 {
     const int device = member->bytes > 0 ? member->device : reservation->device;
+    add_holds(member, 1);
     if (member->counted != reservation->serial)
         return;
     member->counted = 0;

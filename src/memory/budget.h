@@ -13,6 +13,7 @@
  *    reservation   the holds that one call adds, with the claims of all members that have neither memory nor a claim
  *    victim        a member that was chosen to go: it is leaving until that is done, or has failed
  *    unmovable     of a member of the host: no other place has its bytes, and there is no scratch file for them
+ *    call          of the library: it holds members until it ends, and nobody has to unhold them
  *    stuck         of a victim: it can't go now, or would go late. It goes on leaving until the hold has tried others.
  *
  * One lock guards all of it, so a hold gets all of its memory or none: two holds never wait for one another's. As a
@@ -21,6 +22,7 @@
 #ifndef SM_BUDGET_H
 #define SM_BUDGET_H
 
+#include "base/deadline.h"
 #include "base/status.h"
 #include "device/device.h"
 #include "memory/evict_policy.h"
@@ -62,6 +64,8 @@ struct sm_reservation {
     unsigned seen;     /* departures, when it did not fit */
     bool others_leave; /* then victims were leaving, whose memory may be enough */
     bool any_retired;  /* and retired copies were not free yet */
+    bool others_hold;  /* and calls of other threads held members, unless this thread is in such a call itself */
+    unsigned ended;    /* how many such calls had ended */
     bool is_short;     /* memory has to go before that of the members is obtained */
     bool frees_spares; /* the device cache is to be emptied */
     struct sm_member *victims;
@@ -133,16 +137,20 @@ void sm_reservation_begin(struct sm_reservation *reservation, int device);
 uint64_t sm_budget_new_serial(void);
 bool sm_member_mark(struct sm_member *member, uint64_t serial);
 
-/* Holds the member, and counts it once, with so many bytes. */
+/* Counts the member once, with so many bytes. It is no candidate, and not held yet: evictions, which read the holds
+ * without the lock, would take it for one that stays. */
 void sm_reservation_add(struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes);
 
-/* Chooses victims if the budget has not as much as the members need. Returns false if all candidates together are too
- * little: no victim is chosen. Unhold the members then before the lock is given back, as others may need them to go.
- * Otherwise call sm_reservation_claim() for each. */
+/* Chooses victims if the budget has not as much as the members need. Call sm_reservation_claim() for each member then.
+ * Returns false if all candidates together are too little: no victim is chosen. Call sm_reservation_drop() for each
+ * member then, before the lock is given back, as others may need them to go. */
 bool sm_reservation_fit(struct sm_reservation *reservation);
 
-/* Claims the bytes if the member needs them, and counts a use of it, both once, after the reservation has succeeded. */
+/* Holds the member. Claims the bytes if it needs them, and counts a use of it, both once. */
 void sm_reservation_claim(const struct sm_reservation *reservation, struct sm_member *member, uint64_t bytes);
+
+/* Makes the member a candidate again, if nobody else holds it. */
+void sm_reservation_drop(struct sm_member *member, bool dirty);
 
 /* Chooses more victims, if the memory that the others had was not enough. is_needed: any of the members still has a
  * claim. Returns false if there are none, though some are needed. */
@@ -150,6 +158,11 @@ bool sm_reservation_fit_more(struct sm_reservation *reservation, bool is_needed)
 
 /* Removes one hold. The last one makes the member a candidate, if it is resident, and ends its claim. */
 void sm_member_unhold(struct sm_member *member, bool dirty);
+
+/* Begin and end a call of the calling thread that holds members of the device, while their holds are added and removed.
+ * A forked child may end a call of its parent. */
+void sm_budget_begin_call(int device);
+void sm_budget_end_call(int device);
 
 /* Begins an unhold, which removes holds that callers may have used. Returns its serial. */
 uint64_t sm_unhold_begin(void);
@@ -181,6 +194,10 @@ bool sm_budget_wait(int device);
 /* Does the same for the victims that were leaving when the reservation did not fit, for the first time also for those
  * that were stuck. */
 bool sm_reservation_wait(const struct sm_reservation *reservation);
+
+/* Waits until one of the calls has ended that held members when the reservation did not fit. Returns false at once if
+ * there were none, or the deadline has passed: a call may be in a callback of the program's. */
+bool sm_reservation_wait_for_calls(const struct sm_reservation *reservation, sm_deadline until);
 
 /* Ends the leaving of a victim. If it is resident, as it stays or has new memory, it is a candidate again. */
 void sm_member_left(struct sm_member *member, bool dirty);

@@ -61,7 +61,7 @@ synced_mem_status sm_gates_begin(struct sm_gates *gates, enum sm_mode mode, stru
     }
     if (!are_any_held(mems, gates->count, gates->side))
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_hold_briefly(mems, gates->count, gates->side, failed);
+    const synced_mem_status status = sm_hold_briefly(mems, gates->count, gates->side, &gates->held_on, failed);
     if (status != SYNCED_MEM_OK)
         leave_sharings(mems, gates->count);
     return status;
@@ -82,6 +82,6 @@ void sm_gates_end(const struct sm_gates *gates)
     if (gates->side == SM_SIDES && sm_host_budget_on())
         refresh_all(gates->mems, gates->count);
     if (are_any_held(gates->mems, gates->count, gates->side))
-        sm_unhold_briefly(gates->mems, gates->count, gates->side);
+        sm_unhold_briefly(gates->mems, gates->count, gates->held_on);
     leave_sharings(gates->mems, gates->count);
 }

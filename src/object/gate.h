@@ -29,6 +29,7 @@ struct sm_gates {
     size_t count;
     enum sm_side side; /* that the call uses; SM_SIDES: any */
     bool is_open;      /* none of the objects has a gate; set by sm_gates_begin() */
+    int held_on;       /* where evictable ones are held; set by sm_gates_begin() */
 };
 
 /* Do the same for several objects, but evictable ones need not be held: unless the side is any, all of them are held

@@ -253,14 +253,14 @@ static synced_mem_status hold_on(const struct sm_hold_call *call, int device, st
                                  struct synced_mem **failed)
 {
     struct sm_reservation reservation;
-    SM_TRY(sm_reserve(&reservation, call->mems, call->count, device, stream));
+    SM_TRY(sm_reserve(&reservation, call->mems, call->count, device, stream, false));
     const synced_mem_status status = fetch_with_reclaim(call, device, failed);
     if (status == SYNCED_MEM_OK) {
         count_hold(call, &reservation);
         return SYNCED_MEM_OK;
     }
     const struct sm_detail first = sm_detail_get();
-    sm_remove_holds(call->mems, call->count, call->side);
+    sm_remove_holds(call->mems, call->count, device, false);
     sm_detail_set(&first);
     return status;
 }
@@ -390,7 +390,7 @@ synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, enum s
 
 /* ---- For one call ---- */
 
-synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side,
+synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side, int *held_on,
                                   struct synced_mem **failed)
 {
     struct sm_reservation reservation;
@@ -405,10 +405,11 @@ synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, 
         device = SM_BUDGET_HOST;
     else
         SM_TRY(sm_device_resolve(device, &device));
-    return sm_reserve(&reservation, mems, count, device, NULL);
+    *held_on = device;
+    return sm_reserve(&reservation, mems, count, device, NULL, true);
 }
 
-void sm_unhold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side)
+void sm_unhold_briefly(struct synced_mem *const *mems, size_t count, int held_on)
 {
-    sm_remove_holds(mems, count, side);
+    sm_remove_holds(mems, count, held_on, true);
 }

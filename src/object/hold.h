@@ -29,9 +29,9 @@ synced_mem_status sm_unhold(struct synced_mem *const *mems, size_t count, enum s
                             struct synced_mem **failed);
 
 /* Hold those of the objects that are evictable, for the time of one call, which brings contents to the side. An object
- * may be named more than once. Errors: as sm_hold(). */
-synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side,
+ * may be named more than once. *held_on: gets the device, or SM_BUDGET_HOST. Errors: as sm_hold(). */
+synced_mem_status sm_hold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side, int *held_on,
                                   struct synced_mem **failed);
-void sm_unhold_briefly(struct synced_mem *const *mems, size_t count, enum sm_side side);
+void sm_unhold_briefly(struct synced_mem *const *mems, size_t count, int held_on);
 
 #endif

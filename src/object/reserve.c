@@ -53,26 +53,32 @@ static void remove_counts(struct synced_mem *const *mems, size_t count, enum sm_
             sm_member_unhold(sm_member_of(mems[i], side), sm_is_dirty(mems[i], side));
 }
 
-void sm_remove_holds(struct synced_mem *const *mems, size_t count, enum sm_side side)
-{
-    sm_budget_lock();
-    remove_counts(mems, count, side);
-    sm_budget_unlock();
-    sm_evictables_refresh(mems, count);
-}
-
 static enum sm_side side_of_budget(int device)
 {
     return device == SM_BUDGET_HOST ? SM_CPU : SM_GPU;
 }
 
+void sm_remove_holds(struct synced_mem *const *mems, size_t count, int device, bool of_call)
+{
+    sm_budget_lock();
+    remove_counts(mems, count, side_of_budget(device));
+    if (of_call)
+        sm_budget_end_call(device);
+    sm_budget_unlock();
+    sm_evictables_refresh(mems, count);
+}
+
 /* Other threads may retire copies without end, so that is waited for so often at most. */
 enum { MOST_ROUNDS = 16 };
+
+/* Other threads' calls end soon, but for those that wait for the program. They are waited for so long at most. */
+enum { PATIENCE_MS = 1000 };
 
 /* The events that a call waits for until there is room. */
 struct patience {
     uint64_t passed; /* sm_hands_passed() before the budget was seen not to have room */
     unsigned rounds; /* in which other threads had memory that was not free yet */
+    sm_deadline calls_until;
 };
 
 /* Waits for what may make room, after a reservation did not fit. Returns false if there is nothing more. */
@@ -145,7 +151,8 @@ static uint64_t count_bytes(const struct synced_mem *mem, int device)
     return is_elsewhere ? 0 : sm_evictable_bytes(mem, side);
 }
 
-static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count, int device)
+static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count, int device,
+                        bool for_call)
 {
     const enum sm_side side = side_of_budget(device);
     sm_budget_lock();
@@ -158,22 +165,34 @@ static bool reserve_all(struct sm_reservation *reservation, struct synced_mem *c
     for (size_t i = 0; i < count && fits; i++)
         if (sm_evictable_of(mems[i]))
             sm_reservation_claim(reservation, sm_member_of(mems[i], side), claims ? count_bytes(mems[i], device) : 0);
-    if (!fits)
-        remove_counts(mems, count, side);
+    for (size_t i = 0; i < count && !fits; i++)
+        if (sm_evictable_of(mems[i]))
+            sm_reservation_drop(sm_member_of(mems[i], side), sm_is_dirty(mems[i], side));
+    if (fits && for_call)
+        sm_budget_begin_call(device);
     sm_budget_unlock();
     if (!fits)
         sm_evictables_refresh(mems, count);
     return fits;
 }
 
-/* Claims what the objects need. What other threads evict just now, and retired memory, counts until it is gone, so both
- * are waited for before the call fails. */
+/* The thread holds nothing, so others that wait for calls do not wait for it. */
+static bool wait_for_calls(const struct sm_reservation *reservation, struct patience *patience)
+{
+    if (patience->calls_until == 0)
+        patience->calls_until = sm_deadline_after(PATIENCE_MS);
+    return sm_reservation_wait_for_calls(reservation, patience->calls_until);
+}
+
+/* Claims what the objects need. What other threads evict just now, retired memory, and what others' calls hold, counts
+ * until it is gone or the calls have ended, so all are waited for before the call fails. */
 static synced_mem_status reserve_or_wait(struct sm_reservation *reservation, struct synced_mem *const *mems,
-                                         size_t count, int device)
+                                         size_t count, int device, bool for_call)
 {
     struct patience patience = {.passed = sm_hands_passed()};
-    while (!reserve_all(reservation, mems, count, device)) {
-        if (reservation->set > reservation->budget || !wait_for_room(reservation, &patience))
+    while (!reserve_all(reservation, mems, count, device, for_call)) {
+        if (reservation->set > reservation->budget ||
+            (!wait_for_room(reservation, &patience) && !wait_for_calls(reservation, &patience)))
             return fail_too_large(reservation, mems, count);
         patience.passed = sm_hands_passed();
     }
@@ -181,9 +200,9 @@ static synced_mem_status reserve_or_wait(struct sm_reservation *reservation, str
 }
 
 synced_mem_status sm_reserve(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count,
-                             int device, struct sm_stream *stream)
+                             int device, struct sm_stream *stream, bool for_call)
 {
-    synced_mem_status status = reserve_or_wait(reservation, mems, count, device);
+    synced_mem_status status = reserve_or_wait(reservation, mems, count, device, for_call);
     if (status != SYNCED_MEM_OK)
         return status;
     if (reservation->is_short) {
@@ -193,7 +212,7 @@ synced_mem_status sm_reserve(struct sm_reservation *reservation, struct synced_m
     }
     if (status != SYNCED_MEM_OK) {
         const struct sm_detail first = sm_detail_get();
-        sm_remove_holds(mems, count, side_of_budget(device));
+        sm_remove_holds(mems, count, device, for_call);
         sm_detail_set(&first);
     }
     return status;
