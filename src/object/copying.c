@@ -401,7 +401,7 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
                                    enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
     struct sm_transfers_row one;
-    struct synced_mem *roots_of_one[2];
+    struct synced_mem *roots_of_one[2 * SM_ROOTS_ROOM];
     struct call call = {.handle = handle, .common.side = side, .list = {.to = to, .from = from, .count = count}};
     if (count == 0)
         return SYNCED_MEM_OK;

@@ -55,7 +55,7 @@ static synced_mem_status run_round(const struct sm_load_call *call, struct sm_ro
 
 synced_mem_status sm_load_several(const struct sm_load_call *call, struct synced_mem **failed)
 {
-    struct sm_round round = {.roots.list = calloc(call->count, sizeof(struct synced_mem *))};
+    struct sm_round round = {.roots.list = calloc(call->count, SM_ROOTS_ROOM * sizeof(struct synced_mem *))};
     if (!round.roots.list)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu objects", call->count);
     for (size_t i = 0; i < call->count; i++)

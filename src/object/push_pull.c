@@ -476,7 +476,7 @@ static synced_mem_status follow_staged_transfers(struct call *call, synced_mem_s
 struct share {
     struct sm_transfers_row row;
     struct sm_mention mention;
-    struct synced_mem *root;
+    struct synced_mem *roots[SM_ROOTS_ROOM];
 };
 
 /* One object needs no memory from the system, unless it is in parts. The arrays of many need no zeros, which a large

@@ -6,28 +6,95 @@
 #include "object/renew.h"
 
 #include <stdint.h>
+#include <string.h>
 
-static int compare_roots(const void *a, const void *b)
+static size_t count_ascending(struct synced_mem *const *list, size_t count)
 {
-    const uintptr_t first = (uintptr_t) * (struct synced_mem *const *)a;
-    const uintptr_t second = (uintptr_t) * (struct synced_mem *const *)b;
-    return (first > second) - (first < second);
+    size_t ascending = 1;
+    while (ascending < count && (uintptr_t)list[ascending - 1] < (uintptr_t)list[ascending])
+        ascending++;
+    return ascending;
 }
 
-static size_t count_ascending(const struct sm_roots *roots, size_t listed)
+/* Roots are sorted by one digit of their addresses after the other. Comparisons of each with log2(n) others would take a
+ * third of a call on 10,000 objects. */
+enum { DIGITS = 256, FEW = 24 };
+
+static void sort_few(struct synced_mem **list, size_t count)
 {
-    size_t count = 1;
-    while (count < listed && (uintptr_t)roots->list[count - 1] < (uintptr_t)roots->list[count])
-        count++;
-    return count;
+    for (size_t i = 1; i < count; i++) {
+        struct synced_mem *const root = list[i];
+        size_t at = i;
+        for (; at > 0 && (uintptr_t)list[at - 1] > (uintptr_t)root; at--)
+            list[at] = list[at - 1];
+        list[at] = root;
+    }
+}
+
+/* The digit of an address: the highest bits of its distance from the least address. */
+struct digits {
+    uintptr_t least;
+    unsigned shift;
+};
+
+static size_t get_digit(const struct digits *digits, const struct synced_mem *root)
+{
+    return ((uintptr_t)root - digits->least) >> digits->shift;
+}
+
+static struct digits choose_digits(struct synced_mem *const *list, size_t count)
+{
+    uintptr_t least = (uintptr_t)list[0];
+    uintptr_t most = least;
+    for (size_t i = 1; i < count; i++) {
+        const uintptr_t root = (uintptr_t)list[i];
+        least = root < least ? root : least;
+        most = root > most ? root : most;
+    }
+    struct digits digits = {.least = least};
+    while ((most - least) >> digits.shift >= DIGITS)
+        digits.shift++;
+    return digits;
+}
+
+/* Sorts by one digit, and keeps the order of roots that have the same: objects that were created one after the other
+ * ascend. ends: get where the roots of each digit end. */
+static void sort_by_digit(struct synced_mem **list, struct synced_mem **spare, size_t count,
+                          const struct digits *digits, size_t *ends)
+{
+    size_t counts[DIGITS] = {0};
+    for (size_t i = 0; i < count; i++)
+        counts[get_digit(digits, list[i])]++;
+    ends[0] = 0;
+    for (size_t digit = 1; digit < DIGITS; digit++)
+        ends[digit] = ends[digit - 1] + counts[digit - 1];
+    for (size_t i = 0; i < count; i++)
+        spare[ends[get_digit(digits, list[i])]++] = list[i];
+    memcpy(list, spare, count * sizeof *list);
+}
+
+/* No list is deeper than an address has digits. */
+static void sort_by_address(struct synced_mem **list, struct synced_mem **spare, size_t count)
+{
+    if (count <= FEW) {
+        sort_few(list, count);
+        return;
+    }
+    if (count_ascending(list, count) == count)
+        return;
+    const struct digits digits = choose_digits(list, count);
+    size_t ends[DIGITS];
+    sort_by_digit(list, spare, count, &digits, ends);
+    for (size_t digit = 0, begin = 0; digit < DIGITS && digits.shift > 0; begin = ends[digit++])
+        sort_by_address(list + begin, spare, ends[digit] - begin);
 }
 
 void sm_roots_sort(struct sm_roots *roots, size_t listed)
 {
-    roots->count = count_ascending(roots, listed);
+    roots->count = count_ascending(roots->list, listed);
     if (roots->count >= listed)
         return;
-    qsort(roots->list, listed, sizeof(struct synced_mem *), compare_roots);
+    sort_by_address(roots->list, roots->list + listed, listed);
     roots->count = 0;
     for (size_t i = 0; i < listed; i++)
         if (i == 0 || roots->list[i] != roots->list[roots->count - 1])

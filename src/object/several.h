@@ -17,9 +17,11 @@ struct sm_roots {
     size_t count;
 };
 
-/* Sorts the roots of this many objects, which may be listed more than once. */
+/* Sorts the roots of this many objects, which may be listed more than once. The list has room for SM_ROOTS_ROOM times as
+ * many. */
+enum { SM_ROOTS_ROOM = 2 };
 void sm_roots_sort(struct sm_roots *roots, size_t listed);
-/* Lists the roots of the objects of both arrays, sorted. The list has room for all. */
+/* Lists the roots of the objects of both arrays, sorted. The list has room as for sm_roots_sort(). */
 void sm_roots_list_both(struct sm_roots *roots, struct synced_mem *const *one, struct synced_mem *const *other,
                         size_t count);
 

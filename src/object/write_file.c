@@ -404,7 +404,7 @@ static synced_mem_status write_once(const struct sm_write_call *of, struct synce
 {
     struct call call = {.of = of};
     SM_TRY(check_ranges(of, failed));
-    call.round.roots.list = calloc(of->count, sizeof(struct synced_mem *));
+    call.round.roots.list = calloc(of->count, SM_ROOTS_ROOM * sizeof(struct synced_mem *));
     if (!call.round.roots.list)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu writes", of->count);
     const synced_mem_status status = run_rounds(&call);
