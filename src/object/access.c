@@ -4,6 +4,7 @@
 #include "memory/guard.h"
 #include "object/fetch_parts.h"
 #include "object/host_only.h"
+#include "object/publish.h"
 #include "object/reclaim.h"
 #include "object/renew.h"
 #include "object/gate.h"
@@ -68,6 +69,8 @@ static synced_mem_status find_host_waits(struct sm_transaction *transaction, enu
     const struct sm_stream *const by = side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         struct sm_copy *const copy = sm_copy_of(each, side);
+        if (by && sm_is_published_to(each, by, writes))
+            continue;
         const synced_mem_status status = sm_inflight_settle(copy, writes, by);
         if (status != SYNCED_MEM_OK &&
             !(status == SYNCED_MEM_ERR_DEVICE_LOST && is_record_survivable(each, side, mode, status)))
@@ -86,6 +89,8 @@ static synced_mem_status order_stream(struct sm_transaction *transaction, enum s
     struct sm_waits *const waits = &transaction->waits;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
+        if (sm_is_published_to(each, stream, mode != SM_READ))
+            continue;
         struct sm_fence *const fence = sm_inflight_unqueued(copy, mode != SM_READ);
         SM_TRY(sm_waits_go_on(waits, sm_waits_add_for(waits, fence, SM_UNTIL_QUEUED)));
         if (waits->count == 0)
@@ -138,14 +143,15 @@ static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enu
 /* ---- Accesses ---- */
 
 /* Reserves a place among the readers of each record's device copy, for an access that reads. *reserved: gets a list. */
-static synced_mem_status reserve_reads(const struct sm_transaction *transaction, enum sm_mode mode,
+static synced_mem_status reserve_reads(const struct synced_mem *mem, const struct sm_stream *stream, enum sm_mode mode,
                                        struct sm_use **reserved)
 {
-    const struct synced_mem *const mem = transaction->mem;
+    size_t count = 0;
+    for (struct sm_record *each = sm_first_record(mem); each && mode == SM_READ; each = sm_next_record(mem, each))
+        count += !sm_is_published_to(each, stream, false);
+    *reserved = count > 1 ? sm_inflight_reserve_many(count) : NULL;
     struct sm_use **link = reserved;
-    if (mode == SM_READ && transaction->every)
-        *reserved = sm_inflight_reserve_many(transaction->records);
-    for (struct sm_record *each = sm_first_record(mem); each && mode == SM_READ; each = sm_next_record(mem, each)) {
+    for (; count > 0; count--) {
         if (!*link)
             *link = sm_inflight_reserve();
         if (!*link)
@@ -172,17 +178,24 @@ static void *get_pointer(const struct synced_mem *mem, enum sm_side side)
     return sm_copy_data(sm_copy_of(sm_first_record(mem), side));
 }
 
-/* Enters that the stream has the pointer of each record, and finishes the access. */
-static void give_records(const struct synced_mem *mem, struct sm_use *reserved, struct sm_stream *stream,
+/* Enters that the stream has the pointer of each record, and finishes the access. Of several records each is published
+ * while the processor's cache has it. */
+static void give_records(struct sm_transaction *transaction, struct sm_use *reserved, struct sm_stream *stream,
                          enum sm_mode mode)
 {
+    const struct synced_mem *const mem = transaction->mem;
+    transaction->is_published = !sm_has_one_record(mem);
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        if (sm_is_published_to(each, stream, mode != SM_READ))
+            continue;
         struct sm_use *const use = reserved;
         reserved = use ? use->next : NULL;
         if (use)
             *use = (struct sm_use){.next = NULL};
         sm_inflight_given(sm_copy_of(each, SM_GPU), use, stream, mode != SM_READ);
         finish_record(each, SM_GPU, mode);
+        if (transaction->is_published)
+            sm_publish(each);
     }
     sm_inflight_unreserve_many(reserved);
 }
@@ -239,13 +252,14 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
     synced_mem_status status = make_copy_ready(transaction, SM_GPU, mode, stream);
     if (status == SYNCED_MEM_OK && is_to_be_filled(mode))
         status = fill_device(transaction, mode, stream);
+    struct sm_stream *const by = stream || status != SYNCED_MEM_OK ? stream : sm_stream_any(sm_device(mem));
     if (status == SYNCED_MEM_OK)
-        status = reserve_reads(transaction, mode, &reserved);
+        status = reserve_reads(mem, by, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
         sm_inflight_unreserve_many(reserved);
         return status;
     }
-    give_records(mem, reserved, stream ? stream : sm_stream_any(sm_device(mem)), mode);
+    give_records(transaction, reserved, by, mode);
     *out = get_pointer(mem, SM_GPU);
     return SYNCED_MEM_OK;
 }

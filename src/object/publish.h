@@ -3,6 +3,8 @@
 #ifndef SM_PUBLISH_H
 #define SM_PUBLISH_H
 
+#include "copy/inflight.h"
+#include "memory/guard.h"
 #include "object/object.h"
 
 /* Publishes nothing for a new object. A view, or a divided root, has the head SM_HEAD_OF_PIECES then. */
@@ -11,6 +13,21 @@ void sm_publish_nothing(struct synced_mem *mem);
 /* Publishes what the record's state allows, for all objects that are exactly this record. Prunes the record's work in
  * flight. */
 void sm_publish(struct sm_record *record);
+
+/* Returns whether the stream has the device pointer in this mode, and may use it at once, as on the hot path. An access
+ * by it has nothing to do for the record. */
+static inline bool sm_is_published_to(const struct sm_record *record, const struct sm_stream *stream, bool writing)
+{
+    const struct sm_copy *const gpu = sm_slot_of(record, SM_GPU);
+    const struct sm_use *const read = gpu->reads;
+    if (gpu->untracked)
+        return false;
+    if (!writing)
+        return (sm_head(record) & sm_bit(SM_GPU)) && read && read->by == stream && !read->fence &&
+               (!gpu->writer || gpu->writer == stream);
+    return sm_raw_head(record) == sm_bit(SM_GPU) && gpu->writer == stream && !gpu->writer_fence && !gpu->read_only &&
+           !sm_inflight_is_blocked(gpu, true) && !sm_guard_on();
+}
 
 /* Between the removal of holds, which takes no object's lock, and the look at is_used of their objects (evictable.h): a
  * publication that the look has missed sees that the objects are not held. Does not need a lock. */

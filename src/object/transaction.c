@@ -359,6 +359,7 @@ static void init_transaction(struct sm_transaction *transaction, struct synced_m
 {
     transaction->mem = mem;
     transaction->restores_nothing = restores_nothing;
+    transaction->is_published = false;
     transaction->every = NULL;
     transaction->records = 1;
     transaction->detached = NULL;
@@ -517,10 +518,13 @@ synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status
         return status;
     }
     struct synced_mem *const root = sm_root(mem);
-    if (transaction->restores_nothing || !sm_is_divided(mem))
+    if (transaction->is_published)
+        sm_publish_joined(mem);
+    else if (transaction->restores_nothing || !sm_is_divided(mem))
         publish_records(mem);
     else
         sm_publish_object(mem);
+    assert(sm_object_is_valid(mem));
     sm_unlock_root(root);
     if (transaction->every)
         free(transaction->every);

@@ -39,6 +39,7 @@ struct sm_transaction {
     bool
         restores_nothing; /* a failure restores no head, and reopens no use unless it replaces memory; the call joins no
                                 pieces */
+    bool is_published;    /* the call has succeeded, and has published each record that it has changed */
     struct sm_state one;  /* of an object with one record */
     struct sm_state *every; /* of an object with several, by offset; NULL: it has one */
     size_t records;
