@@ -49,16 +49,18 @@ static synced_mem_status enter_all(const struct sm_fill *fills, size_t count, st
     struct sm_fence *fence;
     bool untracked;
     const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
+    for (size_t i = 0; i < count && untracked; i++)
+        sm_inflight_untrack(fills[i].to, SM_UNTRACKED_WRITE, stream);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (fence)
+        sm_fence_hold_often(fence, count);
     for (size_t i = 0; i < count; i++) {
-        if (untracked)
-            sm_inflight_untrack(fills[i].to, SM_UNTRACKED_WRITE, stream);
-        if (status == SYNCED_MEM_OK) {
-            sm_inflight_written(fills[i].to, fence ? sm_fence_hold(fence) : NULL);
-            fills[i].to->arriving = fence != NULL;
-        }
+        sm_inflight_written(fills[i].to, fence);
+        fills[i].to->arriving = fence != NULL;
     }
     sm_fence_drop(fence);
-    return status;
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_fill_copies(const struct sm_fill *fills, size_t count, unsigned char value,

@@ -87,7 +87,8 @@ static synced_mem_status order_stream(struct sm_transaction *transaction, enum s
 {
     const struct synced_mem *const mem = transaction->mem;
     struct sm_waits *const waits = &transaction->waits;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    const size_t end = sm_object_end(mem);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
         struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
         if (sm_is_published_to(each, stream, mode != SM_READ))
             continue;
@@ -147,7 +148,8 @@ static synced_mem_status reserve_reads(const struct synced_mem *mem, const struc
                                        struct sm_use **reserved)
 {
     size_t count = 0;
-    for (struct sm_record *each = sm_first_record(mem); each && mode == SM_READ; each = sm_next_record(mem, each))
+    const size_t end = sm_object_end(mem);
+    for (struct sm_record *each = sm_first_record(mem); each && mode == SM_READ; each = sm_next_before(each, end))
         count += !sm_is_published_to(each, stream, false);
     *reserved = count > 1 ? sm_inflight_reserve_many(count) : NULL;
     struct sm_use **link = reserved;
@@ -185,7 +187,8 @@ static void give_records(struct sm_transaction *transaction, struct sm_use *rese
 {
     const struct synced_mem *const mem = transaction->mem;
     transaction->is_published = !sm_has_one_record(mem);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    const size_t end = sm_object_end(mem);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
         if (sm_is_published_to(each, stream, mode != SM_READ))
             continue;
         struct sm_use *const use = reserved;
@@ -264,13 +267,45 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
     return SYNCED_MEM_OK;
 }
 
+/* Returns the pointer to the device copy of an object in several parts if the stream has that of each in this mode. The
+ * hot path does so for an object that is one record. */
+static bool give_parts_to(struct synced_mem *mem, enum sm_mode mode, const struct sm_stream *stream, void **out)
+{
+    const size_t end = sm_object_end(mem);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end))
+        if (!sm_is_published_to(each, stream, mode != SM_READ))
+            return false;
+    *out = get_pointer(mem, SM_GPU);
+    return true;
+}
+
+/* The same for the host, or for the device without a stream. */
+static bool give_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
+{
+    if (sm_has_one_record(mem))
+        return false;
+    if (side == SM_GPU)
+        return sm_device(mem) >= 0 && give_parts_to(mem, mode, sm_stream_any(sm_device(mem)), out);
+    const size_t end = sm_object_end(mem);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end))
+        if (!sm_is_published_to_host(each, mode != SM_READ))
+            return false;
+    *out = get_pointer(mem, SM_CPU);
+    return true;
+}
+
 static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
     struct sm_transaction transaction;
     synced_mem_status status;
     if (side == SM_CPU && sm_host_only_access(mem, mode, out, &status))
         return sm_reap_after(status, true);
-    SM_TRY(sm_enter(&transaction, mem));
+    SM_TRY(sm_check_and_lock(mem));
+    if (give_parts(mem, side, mode, out)) {
+        sm_unlock_root(sm_root(mem));
+        return SYNCED_MEM_OK;
+    }
+    SM_TRY(sm_begin_locked(&transaction, mem));
     status = side == SM_CPU ? access_host(&transaction, mode, out) : access_device(&transaction, mode, NULL, out);
     return sm_leave_and_reap(&transaction, status, true);
 }
@@ -326,7 +361,7 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
 
 /* Returns the pointer again to a stream that has it to read. The hot path does the same, but knows only the last of
  * several streams. */
-static bool give_pointer_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
+static bool give_to_read_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
 {
     struct sm_record *const record = sm_first_record(mem);
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
@@ -337,12 +372,25 @@ static bool give_pointer_again(struct synced_mem *mem, synced_mem_stream handle,
     return true;
 }
 
+static bool give_parts_again(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
+{
+    const struct sm_copy *const first = sm_slot_of(sm_first_record(mem), SM_GPU);
+    struct sm_stream *const stream = mode == SM_READ ? sm_inflight_last_reader(first) : first->writer;
+    return !sm_has_one_record(mem) && stream && sm_stream_can_be_hot(stream) &&
+           atomic_load_explicit(&stream->hot, memory_order_relaxed) == handle && give_parts_to(mem, mode, stream, out);
+}
+
 static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
 {
     struct sm_transaction transaction;
     struct sm_stream *stream = NULL;
-    SM_TRY(sm_enter(&transaction, mem));
-    if (mode == SM_READ && give_pointer_again(mem, handle, out))
+    SM_TRY(sm_check_and_lock(mem));
+    if (give_parts_again(mem, mode, handle, out)) {
+        sm_unlock_root(sm_root(mem));
+        return SYNCED_MEM_OK;
+    }
+    SM_TRY(sm_begin_locked(&transaction, mem));
+    if (mode == SM_READ && give_to_read_again(mem, handle, out))
         return sm_leave(&transaction, SYNCED_MEM_OK);
     synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status == SYNCED_MEM_OK)

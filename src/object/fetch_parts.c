@@ -115,7 +115,8 @@ static bool is_zeroed_on_device(const struct sm_record *record, enum sm_mode mod
 static synced_mem_status prepare_device_zeros(struct sm_record *record, struct sm_stream *stream,
                                               struct sm_waits *waits)
 {
-    SM_TRY(sm_fetch(record, SM_GPU, SM_NOTHING, stream, waits));
+    if (!sm_has_memory_to_write(record, SM_GPU))
+        SM_TRY(sm_fetch(record, SM_GPU, SM_NOTHING, stream, waits));
     return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), true), SM_UNTIL_QUEUED);
 }
 
@@ -146,7 +147,8 @@ struct device_zeros {
 static synced_mem_status list_device_zeros(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream,
                                            struct sm_waits *waits, struct device_zeros *zeros)
 {
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    const size_t end = sm_object_end(mem);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
         if (!is_zeroed_on_device(each, mode))
             continue;
         SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, stream, waits)));
@@ -307,7 +309,8 @@ static bool has_usable_copy(const struct sm_record *record, enum sm_side side)
 static struct needs find_needs(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     struct needs needs = {.all = 0};
-    for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    const size_t end = sm_object_end(mem);
+    for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
         const enum sm_work work = get_access_work(each, side, mode);
         if (work == SM_NOTHING && has_usable_copy(each, side))
             continue;

@@ -36,27 +36,14 @@ static inline __attribute__((always_inline)) struct readers find_readers(const s
     return found;
 }
 
-/*
- * Chooses what is published for the mode. The host's pointer to a shared copy is published to write only while no
- * stream has it to read: there is no fence to wait for yet, and the head does not always show it:
- *
- *    head      streams that have the pointer              the host may read at once   write
- *    AT_CPU    none                                       yes                         yes
- *    AT_CPU    to read: the device's side was released    yes                         no: the streams are waited for
- *    SYNCED    none, or to read                           yes, once arrived           no: the head changes
- *    AT_GPU    any                                        no: the open write ends     no
- *
- * The open write ends where the head gets the host's bit, so no stream has it then.
- */
+/* Chooses what is published for the mode. */
 static inline __attribute__((always_inline)) void choose_published(const struct sm_record *record, bool writing,
                                                                    struct published *chosen)
 {
     const unsigned head = sm_raw_head(record);
     const struct sm_copy *const host = sm_copy_of(record, SM_CPU);
     const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
-    if ((head & sm_bit(SM_CPU)) &&
-        (!writing || (head == sm_bit(SM_CPU) && !host->read_only && !sm_inflight_last_reader(host))) &&
-        !sm_inflight_is_blocked(host, writing))
+    if (sm_is_published_to_host(record, writing))
         chosen->ready[SM_CPU][writing] = sm_copy_data(host);
     if (!(head & sm_bit(SM_GPU)) || (writing && head != sm_bit(SM_GPU)))
         return;

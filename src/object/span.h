@@ -19,6 +19,12 @@ static inline size_t sm_object_begin(const struct synced_mem *mem)
     return mem->at.first ? mem->at.first->offset : 0;
 }
 
+/* Returns where an object ends. */
+static inline size_t sm_object_end(const struct synced_mem *mem)
+{
+    return sm_object_begin(mem) + sm_size(mem);
+}
+
 static inline struct synced_mem *sm_root_of(const struct sm_record *record)
 {
     return record->kind == SM_PIECE ? sm_piece_of(record)->root : sm_root(sm_owner_of(record));
@@ -39,7 +45,7 @@ static inline struct sm_record *sm_next_before(const struct sm_record *record, s
 /* Returns the record of the object that follows this one; NULL: there is none, as of an undivided object. */
 static inline struct sm_record *sm_next_record(const struct synced_mem *mem, const struct sm_record *record)
 {
-    return record->kind == SM_PIECE ? sm_next_before(record, sm_object_begin(mem) + sm_size(mem)) : NULL;
+    return record->kind == SM_PIECE ? sm_next_before(record, sm_object_end(mem)) : NULL;
 }
 
 /* While a call that holds a record has nothing locked, other calls may divide its object or cut the piece. Returns the

@@ -294,10 +294,10 @@ bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status
 /* A piece without a copy has the count that its part will inherit. */
 static unsigned count_given(const struct sm_record *record, enum sm_side side)
 {
-    const struct sm_copy *copy = sm_copy_of(record, side);
-    if (!copy && record->kind == SM_PIECE)
-        copy = sm_copy_of(sm_own_record(sm_owner_of(record)), side);
-    return copy ? copy->given : 0;
+    const struct sm_copy *copy = sm_slot_of(record, side);
+    if (copy == &sm_no_copy && record->kind == SM_PIECE)
+        copy = sm_slot_of(sm_own_record(sm_piece_of(record)->root), side);
+    return copy->given;
 }
 
 struct sm_state sm_state_of(const struct sm_record *record)
@@ -328,7 +328,8 @@ static __attribute__((noinline)) synced_mem_status begin_with_parts(struct sm_tr
     const struct synced_mem *const mem = transaction->mem;
     size_t room = 0;
     transaction->records = 0;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    const size_t end = sm_object_end(mem);
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
         if (transaction->records == room && !add_room(transaction, &room)) {
             free(transaction->every);
             sm_fence_drop(transaction->lost);
@@ -379,13 +380,18 @@ synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
+synced_mem_status sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    SM_TRY(sm_check_and_lock(mem));
     const synced_mem_status status = sm_begin(transaction, mem);
     if (status != SYNCED_MEM_OK)
         sm_unlock_root(sm_root(mem));
     return status;
+}
+
+synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
+{
+    SM_TRY(sm_check_and_lock(mem));
+    return sm_begin_locked(transaction, mem);
 }
 
 synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem)

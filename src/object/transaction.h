@@ -55,7 +55,10 @@ struct sm_transaction {
  * ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
 
-/* Does the same for a call that makes no side valid, and whose settled uses may end. Allocates nothing. ERR_FORKED. */
+/* The part of it after sm_check_and_lock(). Releases the lock if it fails. */
+synced_mem_status sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem);
+
+/* Does the same as sm_enter() for a call that makes no side valid, and whose settled uses may end. Allocates nothing. ERR_FORKED. */
 synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem);
 
 /* Ends a call: releases the lock, and retires the copies that the call gave up. If status is a failure, restores the

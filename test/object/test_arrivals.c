@@ -100,7 +100,17 @@ synced_mem_status __wrap_sm_enter_restoring_nothing(struct sm_transaction *trans
     return status;
 }
 
-/* A resize begins with this function instead. */
+/* An access begins with this function instead. */
+synced_mem_status __real_sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem)
+{
+    const synced_mem_status status = __real_sm_begin_locked(transaction, mem);
+    open_the_gate();
+    return status;
+}
+
+/* A resize begins with this function. */
 synced_mem_status __real_sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
 synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
 synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
