@@ -174,23 +174,9 @@ static __attribute__((noinline)) synced_mem_status order_behind_work(struct sm_c
     return status == SYNCED_MEM_OK && lost ? sm_fence_wait_queued(lost) : status;
 }
 
-/* Returns whether the stream comes after all work that the access waits for: a transfer on the stream itself, and what
- * the stream has done with the pointer. It was made to wait for the rest when it was given the pointer. */
-static bool is_behind_all(const struct sm_copy *copy, bool conflicting, const struct sm_stream *stream)
-{
-    const struct sm_use *const read = conflicting ? copy->reads : NULL;
-    if (copy->writer_fence || (copy->writer && copy->writer != stream))
-        return false;
-    if (read && (read->by != stream || read->fence || read->next))
-        return false;
-    if (!copy->write || copy->write_is_covered)
-        return !copy->arriving;
-    return copy->write->stream == stream->serial && sm_fence_state(copy->write) == SM_FENCE_PENDING;
-}
-
 synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
 {
-    if (is_behind_all(copy, conflicting, stream))
+    if (sm_inflight_is_behind(stream, copy, conflicting))
         return SYNCED_MEM_OK;
     /* A stream that may write was made to wait for the write when it was given the pointer. So was one that may
      * read. */

@@ -105,6 +105,21 @@ static inline struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, 
 /* Returns the same, but a lost arrival comes first: a wait for it returns why it failed. */
 struct sm_fence *sm_inflight_unqueued(const struct sm_copy *copy, bool conflicting);
 
+/* Returns whether a caller's stream comes after all work that an access by it waits for: a transfer that is over or on
+ * the stream itself, and what the stream has done with the pointer. It was made to wait for the rest when it was given
+ * the pointer. False if it cannot tell. Queries no device. */
+static inline bool sm_inflight_is_behind(const struct sm_stream *stream, const struct sm_copy *copy, bool conflicting)
+{
+    const struct sm_use *const read = conflicting ? copy->reads : NULL;
+    if (copy->writer_fence || (copy->writer && copy->writer != stream))
+        return false;
+    if (read && (read->by != stream || read->fence || read->next))
+        return false;
+    const enum sm_fence_state state = sm_fence_state(copy->write);
+    return state == SM_FENCE_DONE || (copy->write_is_covered && !copy->arriving) ||
+           (state == SM_FENCE_PENDING && copy->write->stream == stream->serial);
+}
+
 /* Settles, and makes the stream wait for the work. Blocks only for work that is still queueing. If the contents were to
  * arrive and are lost, returns why. Errors: as sm_inflight_settle() and sm_stream_wait(). */
 synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);

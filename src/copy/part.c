@@ -121,11 +121,6 @@ void sm_part_poll(struct sm_copy *part)
     sm_inflight_prune(part);
 }
 
-bool sm_part_has_no_write(const struct sm_copy *part)
-{
-    return !part->write && !part->writer && !part->writer_fence && !part->untracked;
-}
-
 bool sm_part_is_idle(const struct sm_copy *part)
 {
     return sm_part_has_no_write(part) && !skip_ended(part->reads) && !part->covered;

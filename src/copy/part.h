@@ -29,7 +29,10 @@ bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other);
 void sm_part_poll(struct sm_copy *part);
 
 /* Returns whether no write is open or in flight on a pruned part. */
-bool sm_part_has_no_write(const struct sm_copy *part);
+static inline bool sm_part_has_no_write(const struct sm_copy *part)
+{
+    return !part->write && !part->writer && !part->writer_fence && !part->untracked;
+}
 /* Returns whether nothing is in flight on a pruned part. */
 bool sm_part_is_idle(const struct sm_copy *part);
 

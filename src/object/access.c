@@ -90,7 +90,7 @@ static synced_mem_status order_stream(struct sm_transaction *transaction, enum s
     const size_t end = sm_object_end(mem);
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
         struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
-        if (sm_is_published_to(each, stream, mode != SM_READ))
+        if (sm_inflight_is_behind(stream, copy, mode != SM_READ))
             continue;
         struct sm_fence *const fence = sm_inflight_unqueued(copy, mode != SM_READ);
         SM_TRY(sm_waits_go_on(waits, sm_waits_add_for(waits, fence, SM_UNTIL_QUEUED)));
@@ -288,7 +288,7 @@ static bool give_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode m
         return sm_device(mem) >= 0 && give_parts_to(mem, mode, sm_stream_any(sm_device(mem)), out);
     const size_t end = sm_object_end(mem);
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end))
-        if (!sm_is_published_to_host(each, mode != SM_READ))
+        if (!sm_is_published_to_host(sm_raw_head(each), sm_slot_of(each, SM_CPU), mode != SM_READ))
             return false;
     *out = get_pointer(mem, SM_CPU);
     return true;

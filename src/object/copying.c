@@ -39,6 +39,13 @@ static bool is_call_plain(const struct call *call)
     return are_all_direct(call) && !call->list.has_pieces;
 }
 
+/* Direct pairs are copied in blocks, each while the processor's cache has it. */
+static size_t count_at_once(const struct call *call)
+{
+    const size_t length = call->list.length;
+    return are_all_direct(call) && length > SM_KERNEL_AT_ONCE ? SM_KERNEL_AT_ONCE : length;
+}
+
 /* The list of transfers is empty. */
 static synced_mem_status make_room(struct call *call, size_t pairs)
 {
@@ -144,10 +151,10 @@ static synced_mem_status check_and_list(struct call *call, struct sm_expected *e
     call->common.unlocked = has_parts && sm_roots_have_parts(&call->round.roots);
     call->common.by_host = &call->by_host;
     call->by_host.room = call->list.length;
-    SM_TRY(make_room(call, call->list.length));
     if (call->common.side == SM_GPU)
         SM_TRY(find_stream(call));
-    return plan_pairs(call, expected);
+    SM_TRY(plan_pairs(call, expected));
+    return make_room(call, count_at_once(call));
 }
 
 /* Notes that a failure is about a pair. */
@@ -266,12 +273,11 @@ static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begi
     return copied ? entered : status;
 }
 
-/* Direct pairs are copied in blocks, each while the processor's cache has it. */
 static synced_mem_status copy_pairs(struct call *call, const struct sm_expected *expected)
 {
     struct sm_batch *const batch = &call->transfers.batch;
     struct sm_pair *const end = call->list.pairs + call->list.length;
-    const size_t most = are_all_direct(call) ? SM_KERNEL_AT_ONCE : call->list.length;
+    const size_t most = count_at_once(call);
     synced_mem_status status = SYNCED_MEM_OK;
     if (call->common.stream) {
         sm_batch_begin(batch, call->common.stream);

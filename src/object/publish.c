@@ -36,28 +36,36 @@ static inline __attribute__((always_inline)) struct readers find_readers(const s
     return found;
 }
 
+/* What decides about the publication of a record, each read once. */
+struct facts {
+    unsigned head;
+    const struct sm_copy *host;
+    const struct sm_copy *gpu;
+};
+
 /* Chooses what is published for the mode. */
-static inline __attribute__((always_inline)) void choose_published(const struct sm_record *record, bool writing,
+static inline __attribute__((always_inline)) void choose_published(const struct facts *facts, bool writing,
                                                                    struct published *chosen)
 {
-    const unsigned head = sm_raw_head(record);
-    const struct sm_copy *const host = sm_copy_of(record, SM_CPU);
-    const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
-    if (sm_is_published_to_host(record, writing))
-        chosen->ready[SM_CPU][writing] = sm_copy_data(host);
-    if (!(head & sm_bit(SM_GPU)) || (writing && head != sm_bit(SM_GPU)))
+    const struct sm_copy *const gpu = facts->gpu;
+    if (sm_is_published_to_host(facts->head, facts->host, writing))
+        chosen->ready[SM_CPU][writing] = sm_copy_data(facts->host);
+    if (!(facts->head & sm_bit(SM_GPU)) || (writing && facts->head != sm_bit(SM_GPU)))
         return;
     struct readers by = {.last = NULL};
     if (!writing)
         by = find_readers(gpu);
-    else if (sm_inflight_has(gpu, gpu->writer, true))
-        by = (struct readers){.last = gpu->writer, .has_streamless = sm_inflight_has_streamless(gpu, true)};
+    else if (gpu->writer && !gpu->writer_fence)
+        by = (struct readers){.last = gpu->writer, .has_streamless = gpu->writer->kind == SM_STREAM_ANY};
+    if (!by.last)
+        return;
     /* An access without a stream must have returned the pointer in this mode. Only then is there a use to wait for
      * later. */
-    if (by.has_streamless && !sm_inflight_is_blocked(gpu, writing) && !(writing && gpu->read_only))
+    const bool is_blocked = (writing || by.has_streamless) && sm_inflight_is_blocked(gpu, writing);
+    if (by.has_streamless && !is_blocked && !(writing && gpu->read_only))
         chosen->ready[SM_GPU][writing] = sm_copy_data(gpu);
     /* After a failed call a stream that writes on comes behind the transfer that the call has queued. */
-    if (by.last && sm_stream_can_be_hot(by.last) && !(writing && sm_inflight_is_blocked(gpu, true)))
+    if (sm_stream_can_be_hot(by.last) && !(writing && is_blocked))
         chosen->on[writing] = by.last;
 }
 
@@ -86,10 +94,11 @@ void sm_publish_nothing(struct synced_mem *mem)
 /* In debug mode each overwrite fills its memory. */
 static inline __attribute__((always_inline)) struct published choose_all_published(const struct sm_record *record)
 {
+    const struct facts facts = {sm_raw_head(record), sm_slot_of(record, SM_CPU), sm_slot_of(record, SM_GPU)};
     struct published chosen = {.on = {&no_stream, &no_stream}};
-    choose_published(record, false, &chosen);
-    if (sm_raw_head(record) < SYNCED_MEM_SYNCED && !sm_guard_on())
-        choose_published(record, true, &chosen);
+    choose_published(&facts, false, &chosen);
+    if (facts.head < SYNCED_MEM_SYNCED && !sm_guard_on())
+        choose_published(&facts, true, &chosen);
     return chosen;
 }
 
@@ -97,14 +106,13 @@ static __attribute__((noinline)) void publish_piece(struct sm_piece *piece)
 {
     const struct sm_record *const record = &piece->record;
     const struct published chosen = choose_all_published(record);
-    piece->record.at_rest = true;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(record, side) && !sm_part_has_no_write(sm_copy_of(record, side)))
-            piece->record.at_rest = false;
+    struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
+    piece->record.at_rest =
+        sm_part_has_no_write(sm_slot_of(record, SM_CPU)) && sm_part_has_no_write(sm_slot_of(record, SM_GPU));
     sm_piece_tree_mark(piece);
     for (struct synced_mem *each = piece->hot; each; each = each->at.next_hot) {
-        if (each->record.kind == SM_VIEW && sm_copy_of(record, SM_GPU))
-            atomic_store_explicit(&each->gpu_data, sm_copy_data(sm_copy_of(record, SM_GPU)), memory_order_relaxed);
+        if (each->record.kind == SM_VIEW && gpu)
+            atomic_store_explicit(&each->gpu_data, sm_copy_data(gpu), memory_order_relaxed);
         store_published(each, &chosen);
         store_head(each, sm_head(record));
     }

@@ -30,7 +30,8 @@ static inline bool sm_is_published_to(const struct sm_record *record, const stru
            (stream->kind != SM_STREAM_ANY || !sm_inflight_is_blocked(gpu, false));
 }
 
-/* Returns whether the host has the record's host pointer in this mode, and may use it at once, as on the hot path.
+/* Returns whether the host has the host pointer of a record with this head and host copy in this mode, and may use it at
+ * once, as on the hot path.
  *
  * The pointer to a shared copy is published to write only while no stream has it to read: there is no fence to wait for
  * yet, and the head does not always show it:
@@ -42,10 +43,8 @@ static inline bool sm_is_published_to(const struct sm_record *record, const stru
  *    AT_GPU    any                                        no: the open write ends     no
  *
  * The open write ends where the head gets the host's bit, so no stream has it then. */
-static inline bool sm_is_published_to_host(const struct sm_record *record, bool writing)
+static inline bool sm_is_published_to_host(unsigned head, const struct sm_copy *host, bool writing)
 {
-    const unsigned head = sm_raw_head(record);
-    const struct sm_copy *const host = sm_slot_of(record, SM_CPU);
     if (!(head & sm_bit(SM_CPU)) || sm_inflight_is_blocked(host, writing))
         return false;
     return !writing || (head == sm_bit(SM_CPU) && !host->read_only && !sm_inflight_last_reader(host) && !sm_guard_on());

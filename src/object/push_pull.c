@@ -32,6 +32,7 @@ struct call {
     struct sm_mention *left;       /* the first mention whose record the round has not left */
     struct sm_expected expected;   /* the transfers that are planned */
     bool are_checked;              /* no object was refused, and all are of one device */
+    bool are_direct;               /* all transfers that are planned */
     bool holds;                    /* the records are held while nothing is locked */
     bool arrives_alone;            /* of a pull: the contents arrive though the call does not wait for them */
 };
@@ -59,9 +60,8 @@ static bool are_all_apart(const struct call *call)
     return !call->round.has_parts && call->round.roots.count == call->count;
 }
 
-/* Lists the records of the call, unless they are listed when they are planned. Objects in parts may need more transfers
- * than there is room for; none is queued yet. On failure the heads may have changed, as lost contents were taken
- * out. */
+/* Lists the records of the call, unless they are listed when they are planned. On failure the heads may have changed, as
+ * lost contents were taken out. */
 static synced_mem_status list_records(struct call *call)
 {
     struct sm_mentions *const mentions = &call->mentions;
@@ -77,14 +77,21 @@ static synced_mem_status list_records(struct call *call)
     if (call->round.roots.count < call->count) /* only objects of one root have records in common */
         sm_mentions_remove_repeated(mentions);
     call->left = mentions->list;
-    if (mentions->count <= transfers->room)
+    return SYNCED_MEM_OK;
+}
+
+/* Makes room for so many transfers. None is queued yet. */
+static synced_mem_status make_room(struct call *call, size_t count)
+{
+    struct sm_transfers *const transfers = &call->transfers;
+    if (count <= transfers->room)
         return SYNCED_MEM_OK;
-    void *const block = malloc(mentions->count * sizeof(struct sm_transfers_row));
+    void *const block = malloc(count * sizeof(struct sm_transfers_row));
     if (!block)
-        return fail_without_room(mentions->count);
+        return fail_without_room(count);
     free(call->block);
     call->block = block;
-    (void)sm_transfers_lay_out(transfers, block, mentions->count);
+    (void)sm_transfers_lay_out(transfers, block, count);
     return SYNCED_MEM_OK;
 }
 
@@ -284,8 +291,10 @@ static synced_mem_status plan_record_move(struct call *call, struct sm_mention *
 
 static synced_mem_status plan_from(struct call *call, struct sm_mention *first)
 {
-    for (struct sm_mention *each = first; each < get_end_of_list(call); each++)
+    for (struct sm_mention *each = first; each < get_end_of_list(call); each++) {
         SM_TRY(sm_waits_go_on(&call->round.waits, plan_record_move(call, each)));
+        call->are_direct = call->are_direct && each->direct;
+    }
     return SYNCED_MEM_OK;
 }
 
@@ -296,6 +305,7 @@ static synced_mem_status plan_all(struct call *call)
     enum { BLOCK = 64 };
     struct sm_mentions *const mentions = &call->mentions;
     call->are_checked = false;
+    call->are_direct = true;
     if (!are_all_apart(call))
         return plan_from(call, mentions->list);
     bool are_on_one_device = true;
@@ -373,23 +383,24 @@ static synced_mem_status move_all_records(struct call *call)
     SM_TRY(plan_all(call));
     SM_TRY(sm_waits_status(&call->round.waits));
     SM_TRY(check_and_find_stream(call));
+    const size_t count = call->mentions.count;
+    const bool moves_in_blocks = call->are_direct && count > 1;
+    SM_TRY(make_room(call, moves_in_blocks && count > SM_KERNEL_AT_ONCE ? SM_KERNEL_AT_ONCE : count));
     const struct sm_mention *const end = get_end_of_list(call);
     sm_batch_begin(batch, call->stream);
     sm_batch_expect(batch, &call->expected);
+    call->reads = (struct sm_file_reads){.room = count, .by_kernel = true};
+    if (moves_in_blocks)
+        return move_in_blocks(call);
     synced_mem_status status = SYNCED_MEM_OK;
-    bool are_direct = call->mentions.count > 1;
     for (struct sm_mention *each = call->mentions.list; each < end && status == SYNCED_MEM_OK; each++) {
         if (each->direct)
             continue;
-        are_direct = false;
         call->round.failed = each->object;
         status = prepare_target(call, each);
     }
     if (status != SYNCED_MEM_OK)
         return status;
-    call->reads = (struct sm_file_reads){.room = call->mentions.count, .by_kernel = true};
-    if (are_direct)
-        return move_in_blocks(call);
     status = move_records(call, call->mentions.list, end);
     call->arrives_alone = is_pull(call) && (call->transfers.staged == 0 || sm_staged_has_threads());
     return status;
@@ -472,11 +483,16 @@ static synced_mem_status follow_staged_transfers(struct call *call, synced_mem_s
     return status;
 }
 
-/* As much memory as the call needs for one object. The arrays lie one behind the other in it. */
+/* As much memory as the call needs for one object. The arrays lie one behind the other. */
 struct share {
-    struct sm_transfers_row row;
     struct sm_mention mention;
     struct synced_mem *roots[SM_ROOTS_ROOM];
+};
+
+/* With as much as it needs for one transfer. */
+struct shares_of_one {
+    struct sm_transfers_row row;
+    struct share share;
 };
 
 /* One object needs no memory from the system, unless it is in parts. The arrays of many need no zeros, which a large
@@ -484,17 +500,18 @@ struct share {
 synced_mem_status sm_move_once(struct synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
                                synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct share one;
+    struct shares_of_one one;
     struct call call = {.mems = mems, .count = count, .handle = handle, .side = side};
     call.transfers.batch.direction = side == SM_GPU ? SM_H2D : SM_D2H;
     call.transfers.batch.is_async = true;
     call.transfers.batch.is_urgent = is_urgent;
     if (count == 0)
         return SYNCED_MEM_OK;
-    struct share *const shares = count > 1 ? malloc(count * sizeof one) : &one;
+    const size_t room = count > SM_KERNEL_AT_ONCE ? SM_KERNEL_AT_ONCE : count;
+    void *const shares = count > 1 ? malloc(room * sizeof one.row + count * sizeof one.share) : &one;
     if (!shares)
         return fail_without_room(count);
-    struct sm_mention *const mentions = sm_transfers_lay_out(&call.transfers, shares, count);
+    struct sm_mention *const mentions = sm_transfers_lay_out(&call.transfers, shares, room);
     sm_mentions_begin(&call.mentions, mentions, count);
     call.round.roots.list = (struct synced_mem **)(void *)(mentions + count);
     for (size_t i = 0; i < count; i++)

@@ -70,10 +70,9 @@ void sm_set_any_head(struct sm_record *record, unsigned head)
 {
     if (sm_trace_on())
         trace_head(record, head);
-    if (head != SYNCED_MEM_SYNCED)
-        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            if (sm_is_arriving(record, side) && !(head & sm_bits_of(record, side)))
-                sm_copy_of(record, side)->arriving = false;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_is_arriving(record, side) && !(head & sm_bits_of(record, side)))
+            sm_copy_of(record, side)->arriving = false;
     atomic_store_explicit(&record->head, (unsigned char)(head | (sm_raw_head(record) & (SM_IN_FILE | SM_PROMISED))),
                           memory_order_relaxed);
 }

@@ -141,18 +141,20 @@ void sm_detach_copy_of(struct sm_transaction *transaction, struct synced_mem *ow
 /* sm_leave() retires the copy, which belongs to no object. */
 void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy);
 
-/* The part of sm_set_head() for heads that lack a side, and for traces. */
+/* The part of sm_set_head() for a side that loses contents which are arriving, and for traces. */
 void sm_set_any_head(struct sm_record *record, unsigned head);
 
 /* Sets the sides in the head of a record, which stays in its file. No other function changes them, except where records
  * are divided, cut or joined (piece.c). A copy that loses the contents has none arriving either. */
 static inline void sm_set_head(struct sm_record *record, unsigned head)
 {
-    const unsigned of_file = sm_raw_head(record) & (SM_IN_FILE | SM_PROMISED);
-    if (head != SYNCED_MEM_SYNCED || sm_trace_on())
+    const bool loses = (!(head & sm_bit(SM_CPU)) && sm_slot_of(record, SM_CPU)->arriving) ||
+                       (!(head & sm_bit(SM_GPU)) && sm_slot_of(record, SM_GPU)->arriving);
+    if (loses || sm_trace_on())
         sm_set_any_head(record, head);
     else
-        atomic_store_explicit(&record->head, (unsigned char)(SYNCED_MEM_SYNCED | of_file), memory_order_relaxed);
+        atomic_store_explicit(&record->head, (unsigned char)(head | (sm_raw_head(record) & (SM_IN_FILE | SM_PROMISED))),
+                              memory_order_relaxed);
 }
 
 /* Gives up the file's contents of a record that is in one, or about to be, for a call that writes other contents
