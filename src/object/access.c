@@ -58,19 +58,27 @@ static synced_mem_status renew_side(struct sm_transaction *transaction, enum sm_
     return status;
 }
 
+/* Returns the stream whose uses an access of the side is among; NULL: the host accesses, or the device is not known
+ * yet. */
+static struct sm_stream *find_user(const struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+{
+    if (stream || side == SM_CPU || sm_device(mem) < 0)
+        return stream;
+    return sm_stream_any(sm_device(mem));
+}
+
 /* Collects what an access without a stream waits for, once each record's side has memory and contents. Uses that a lost
  * device has ended need no event. Contents that were arriving may be lost with the device. An overwrite ignores
  * that. */
 static synced_mem_status find_host_waits(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)
 {
-    const struct synced_mem *const mem = transaction->mem;
+    const struct sm_records *const records = &transaction->work;
     struct sm_waits *const waits = &transaction->waits;
     const bool writes = mode != SM_READ;
-    const struct sm_stream *const by = side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    const struct sm_stream *const by = find_user(transaction->mem, side, NULL);
+    for (size_t i = 0; i < records->count; i++) {
+        struct sm_record *const each = records->list[i];
         struct sm_copy *const copy = sm_copy_of(each, side);
-        if (by && sm_is_published_to(each, by, writes))
-            continue;
         const synced_mem_status status = sm_inflight_settle(copy, writes, by);
         if (status != SYNCED_MEM_OK &&
             !(status == SYNCED_MEM_ERR_DEVICE_LOST && is_record_survivable(each, side, mode, status)))
@@ -85,11 +93,10 @@ static synced_mem_status find_host_waits(struct sm_transaction *transaction, enu
 /* Makes the stream wait for all work, or collects what the host waits for before it can. */
 static synced_mem_status order_stream(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream)
 {
-    const struct synced_mem *const mem = transaction->mem;
+    const struct sm_records *const records = &transaction->work;
     struct sm_waits *const waits = &transaction->waits;
-    const size_t end = sm_object_end(mem);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
-        struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
+    for (size_t i = 0; i < records->count; i++) {
+        struct sm_copy *const copy = sm_copy_of(records->list[i], SM_GPU);
         if (sm_inflight_is_behind(stream, copy, mode != SM_READ))
             continue;
         struct sm_fence *const fence = sm_inflight_unqueued(copy, mode != SM_READ);
@@ -112,8 +119,9 @@ static synced_mem_status find_waits(struct sm_transaction *transaction, enum sm_
     bool fetched = true;
     *is_there = false;
     SM_TRY(renew_side(transaction, side, mode, stream, &ready));
+    SM_TRY(sm_list_work(transaction, find_user(mem, side, stream), mode));
     while (!ready && fetched)
-        SM_TRY(sm_fetch_for_access(mem, side, mode, stream, &fetched, &transaction->waits));
+        SM_TRY(sm_fetch_for_access(mem, &transaction->work, side, mode, stream, &fetched, &transaction->waits));
     *is_there = true;
     if (ready)
         return SYNCED_MEM_OK;
@@ -144,16 +152,12 @@ static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enu
 /* ---- Accesses ---- */
 
 /* Reserves a place among the readers of each record's device copy, for an access that reads. *reserved: gets a list. */
-static synced_mem_status reserve_reads(const struct synced_mem *mem, const struct sm_stream *stream, enum sm_mode mode,
-                                       struct sm_use **reserved)
+static synced_mem_status reserve_reads(const struct sm_records *records, enum sm_mode mode, struct sm_use **reserved)
 {
-    size_t count = 0;
-    const size_t end = sm_object_end(mem);
-    for (struct sm_record *each = sm_first_record(mem); each && mode == SM_READ; each = sm_next_before(each, end))
-        count += !sm_is_published_to(each, stream, false);
+    const size_t count = mode == SM_READ ? records->count : 0;
     *reserved = count > 1 ? sm_inflight_reserve_many(count) : NULL;
     struct sm_use **link = reserved;
-    for (; count > 0; count--) {
+    for (size_t i = 0; i < count; i++) {
         if (!*link)
             *link = sm_inflight_reserve();
         if (!*link)
@@ -185,12 +189,10 @@ static void *get_pointer(const struct synced_mem *mem, enum sm_side side)
 static void give_records(struct sm_transaction *transaction, struct sm_use *reserved, struct sm_stream *stream,
                          enum sm_mode mode)
 {
-    const struct synced_mem *const mem = transaction->mem;
-    transaction->is_published = !sm_has_one_record(mem);
-    const size_t end = sm_object_end(mem);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
-        if (sm_is_published_to(each, stream, mode != SM_READ))
-            continue;
+    const struct sm_records *const records = &transaction->work;
+    transaction->is_published = !sm_has_one_record(transaction->mem);
+    for (size_t i = 0; i < records->count; i++) {
+        struct sm_record *const each = records->list[i];
         struct sm_use *const use = reserved;
         reserved = use ? use->next : NULL;
         if (use)
@@ -200,7 +202,6 @@ static void give_records(struct sm_transaction *transaction, struct sm_use *rese
         if (transaction->is_published)
             sm_publish(each);
     }
-    sm_inflight_unreserve_many(reserved);
 }
 
 /* Returns whether the memory is filled first, so that bytes the caller leaves unwritten show. */
@@ -213,14 +214,19 @@ static bool is_to_be_filled(enum sm_mode mode)
 static synced_mem_status access_host(struct sm_transaction *transaction, enum sm_mode mode, void **out)
 {
     struct synced_mem *const mem = transaction->mem;
+    const struct sm_records *const records = &transaction->work;
     SM_TRY(make_copy_ready(transaction, SM_CPU, mode, NULL));
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+    transaction->is_published = !sm_has_one_record(mem);
+    for (size_t i = 0; i < records->count; i++) {
+        struct sm_record *const each = records->list[i];
         sm_close_write(each);
         if (sm_copy_of(each, SM_GPU))
             sm_inflight_poll_write(sm_copy_of(each, SM_GPU));
         if (is_to_be_filled(mode))
             sm_fill_unwritten_host(each);
         finish_record(each, SM_CPU, mode);
+        if (transaction->is_published)
+            sm_publish(each);
     }
     *out = get_pointer(mem, SM_CPU);
     return SYNCED_MEM_OK;
@@ -255,42 +261,28 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
     synced_mem_status status = make_copy_ready(transaction, SM_GPU, mode, stream);
     if (status == SYNCED_MEM_OK && is_to_be_filled(mode))
         status = fill_device(transaction, mode, stream);
-    struct sm_stream *const by = stream || status != SYNCED_MEM_OK ? stream : sm_stream_any(sm_device(mem));
     if (status == SYNCED_MEM_OK)
-        status = reserve_reads(mem, by, mode, &reserved);
+        status = reserve_reads(&transaction->work, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
         sm_inflight_unreserve_many(reserved);
         return status;
     }
-    give_records(transaction, reserved, by, mode);
+    give_records(transaction, reserved, find_user(mem, SM_GPU, stream), mode);
     *out = get_pointer(mem, SM_GPU);
     return SYNCED_MEM_OK;
 }
 
 /* Returns the pointer to the device copy of an object in several parts if the stream has that of each in this mode. The
- * hot path does so for an object that is one record. */
-static bool give_parts_to(struct synced_mem *mem, enum sm_mode mode, const struct sm_stream *stream, void **out)
+ * hot path does so for an object that is one record. Parts that are to be joined are left to the access. */
+static bool give_parts(struct synced_mem *mem, enum sm_mode mode, const struct sm_stream *stream, void **out)
 {
     const size_t end = sm_object_end(mem);
+    if (sm_has_one_record(mem) || sm_division_of(sm_root(mem))->loose > 0)
+        return false;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end))
         if (!sm_is_published_to(each, stream, mode != SM_READ))
             return false;
     *out = get_pointer(mem, SM_GPU);
-    return true;
-}
-
-/* The same for the host, or for the device without a stream. */
-static bool give_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
-{
-    if (sm_has_one_record(mem))
-        return false;
-    if (side == SM_GPU)
-        return sm_device(mem) >= 0 && give_parts_to(mem, mode, sm_stream_any(sm_device(mem)), out);
-    const size_t end = sm_object_end(mem);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end))
-        if (!sm_is_published_to_host(sm_raw_head(each), sm_slot_of(each, SM_CPU), mode != SM_READ))
-            return false;
-    *out = get_pointer(mem, SM_CPU);
     return true;
 }
 
@@ -301,7 +293,7 @@ static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, 
     if (side == SM_CPU && sm_host_only_access(mem, mode, out, &status))
         return sm_reap_after(status, true);
     SM_TRY(sm_check_and_lock(mem));
-    if (give_parts(mem, side, mode, out)) {
+    if (side == SM_GPU && sm_device(mem) >= 0 && give_parts(mem, mode, sm_stream_any(sm_device(mem)), out)) {
         sm_unlock_root(sm_root(mem));
         return SYNCED_MEM_OK;
     }
@@ -376,8 +368,8 @@ static bool give_parts_again(struct synced_mem *mem, enum sm_mode mode, synced_m
 {
     const struct sm_copy *const first = sm_slot_of(sm_first_record(mem), SM_GPU);
     struct sm_stream *const stream = mode == SM_READ ? sm_inflight_last_reader(first) : first->writer;
-    return !sm_has_one_record(mem) && stream && sm_stream_can_be_hot(stream) &&
-           atomic_load_explicit(&stream->hot, memory_order_relaxed) == handle && give_parts_to(mem, mode, stream, out);
+    return stream && sm_stream_can_be_hot(stream) &&
+           atomic_load_explicit(&stream->hot, memory_order_relaxed) == handle && give_parts(mem, mode, stream, out);
 }
 
 static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)

@@ -65,7 +65,7 @@ static void enter_zeros(struct sm_record *record, struct sm_fence *fence)
     sm_set_head(record, sm_head(record) | sm_bit(SM_CPU));
 }
 
-static struct sm_fence *begin_zeros(const struct synced_mem *mem, enum sm_mode mode, size_t count)
+static struct sm_fence *begin_zeros(const struct sm_records *records, enum sm_mode mode, size_t count)
 {
     struct sm_host_range *const ranges = calloc(count, sizeof *ranges);
     if (!ranges) {
@@ -73,30 +73,31 @@ static struct sm_fence *begin_zeros(const struct synced_mem *mem, enum sm_mode m
         return NULL;
     }
     struct sm_host_range *range = ranges;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        if (is_zeroed(each, mode))
-            *range++ = (struct sm_host_range){.to = sm_copy_data(sm_copy_of(each, SM_CPU)), .size = sm_size_of(each)};
+    for (size_t i = 0; i < records->count; i++)
+        if (is_zeroed(records->list[i], mode))
+            *range++ = (struct sm_host_range){.to = sm_copy_data(sm_copy_of(records->list[i], SM_CPU)),
+                                              .size = sm_size_of(records->list[i])};
     struct sm_fence *const fence = sm_host_transfer_make(ranges, count);
-    for (struct sm_record *each = sm_first_record(mem); each && fence; each = sm_next_record(mem, each))
-        if (is_zeroed(each, mode))
-            enter_zeros(each, fence);
+    for (size_t i = 0; i < records->count && fence; i++)
+        if (is_zeroed(records->list[i], mode))
+            enter_zeros(records->list[i], fence);
     free(ranges);
     return fence;
 }
 
 /* Fills the pieces that have no contents. Calls may use other pieces meanwhile, so the host fills them with no lock
  * held: it does so when the caller waits. */
-static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode mode, struct sm_waits *waits)
+static synced_mem_status zero_parts(const struct sm_records *records, enum sm_mode mode, struct sm_waits *waits)
 {
     size_t count = 0;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        if (is_zeroed(each, mode)) {
-            SM_TRY(sm_waits_go_on(waits, find_wait_of_zeros(each, waits)));
+    for (size_t i = 0; i < records->count; i++)
+        if (is_zeroed(records->list[i], mode)) {
+            SM_TRY(sm_waits_go_on(waits, find_wait_of_zeros(records->list[i], waits)));
             count++;
         }
     if (waits->count > 0 || count == 0)
         return sm_waits_status(waits);
-    struct sm_fence *const fence = begin_zeros(mem, mode, count);
+    struct sm_fence *const fence = begin_zeros(records, mode, count);
     if (!fence)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     (void)sm_waits_add(waits, fence);
@@ -121,17 +122,17 @@ static synced_mem_status prepare_device_zeros(struct sm_record *record, struct s
 }
 
 /* Picks the internal stream for all: one behind a caller's work if any of the fills may come after that. */
-static synced_mem_status find_zeros_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream **stream)
+static synced_mem_status find_zeros_stream(const struct synced_mem *mem, const struct sm_records *records,
+                                           enum sm_mode mode, struct sm_stream **stream)
 {
     int device;
     struct sm_stream *ahead;
     SM_TRY(sm_device_resolve(sm_device(sm_owner(mem)), &device));
     SM_TRY(sm_internal_stream(device, SM_INTERNAL_ALLOC, &ahead));
     *stream = ahead;
-    for (const struct sm_record *each = sm_first_record(mem); each && *stream == ahead;
-         each = sm_next_record(mem, each))
-        if (is_zeroed_on_device(each, mode))
-            SM_TRY(sm_fetch_stream(each, SM_GPU, SM_ZERO, false, stream));
+    for (size_t i = 0; i < records->count && *stream == ahead; i++)
+        if (is_zeroed_on_device(records->list[i], mode))
+            SM_TRY(sm_fetch_stream(records->list[i], SM_GPU, SM_ZERO, false, stream));
     return SYNCED_MEM_OK;
 }
 
@@ -144,11 +145,11 @@ struct device_zeros {
 
 /* Lists the pieces that have no contents, once their memory is ready. Memory that both sides use is left to sm_fetch():
  * it was not known before the record had memory. */
-static synced_mem_status list_device_zeros(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream,
-                                           struct sm_waits *waits, struct device_zeros *zeros)
+static synced_mem_status list_device_zeros(const struct sm_records *records, enum sm_mode mode,
+                                           struct sm_stream *stream, struct sm_waits *waits, struct device_zeros *zeros)
 {
-    const size_t end = sm_object_end(mem);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
+    for (size_t i = 0; i < records->count; i++) {
+        struct sm_record *const each = records->list[i];
         if (!is_zeroed_on_device(each, mode))
             continue;
         SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, stream, waits)));
@@ -172,11 +173,12 @@ static synced_mem_status fill_device_zeros(const struct device_zeros *zeros, str
 }
 
 /* Fills the pieces that have no contents, with one event for all. *filled: gets their number. */
-static synced_mem_status zero_device_parts(const struct synced_mem *mem, enum sm_mode mode, size_t count,
-                                           struct sm_stream *stream, struct sm_waits *waits, size_t *filled)
+static synced_mem_status zero_device_parts(const struct synced_mem *mem, const struct sm_records *records,
+                                           enum sm_mode mode, size_t count, struct sm_stream *stream,
+                                           struct sm_waits *waits, size_t *filled)
 {
     if (!stream)
-        SM_TRY(find_zeros_stream(mem, mode, &stream));
+        SM_TRY(find_zeros_stream(mem, records, mode, &stream));
     struct row {
         struct sm_fill fill;
         struct sm_record *record;
@@ -186,7 +188,7 @@ static synced_mem_status zero_device_parts(const struct synced_mem *mem, enum sm
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", count);
     struct device_zeros zeros = {.fills = (struct sm_fill *)(void *)block};
     zeros.records = (struct sm_record **)(void *)(zeros.fills + count);
-    synced_mem_status status = list_device_zeros(mem, mode, stream, waits, &zeros);
+    synced_mem_status status = list_device_zeros(records, mode, stream, waits, &zeros);
     if (status == SYNCED_MEM_OK)
         status = fill_device_zeros(&zeros, stream);
     *filled = zeros.count;
@@ -206,14 +208,15 @@ static void set_side_valid(struct sm_record *record, enum sm_side side)
     sm_set_head(record, sm_head(record) | sm_bit(side));
 }
 
-/* Queues each transfer that is ready, and collects the waits of the others. records: gets that of each queued one. */
-static synced_mem_status queue_records(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+/* Queues each transfer that is ready, and collects the waits of the others. queued: gets the record of each queued
+ * one. */
+static synced_mem_status queue_records(const struct sm_records *records, enum sm_side side, enum sm_mode mode,
                                        struct sm_stream *stream, struct sm_transfers *transfers,
-                                       struct sm_record **records, struct sm_waits *waits)
+                                       struct sm_record **queued, struct sm_waits *waits)
 {
     synced_mem_status status = SYNCED_MEM_OK;
-    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each)) {
+    for (size_t i = 0; i < records->count && status == SYNCED_MEM_OK; i++) {
+        struct sm_record *const each = records->list[i];
         if (!is_moved(each, side, mode))
             continue;
         struct sm_transfer *const transfer = sm_transfers_next(transfers);
@@ -223,7 +226,7 @@ static synced_mem_status queue_records(struct synced_mem *mem, enum sm_side side
         if (status == SYNCED_MEM_OK && transfer->staged) {
             set_side_valid(each, side);
         } else if (status == SYNCED_MEM_OK) {
-            records[transfers->queued++] = each;
+            queued[transfers->queued++] = each;
         }
         status = sm_waits_go_on(waits, status);
     }
@@ -239,8 +242,8 @@ bool sm_moves_follow_work(const struct synced_mem *mem, enum sm_side side)
 }
 
 /* Moves the records of an access, with one event for all. What is queued is entered in any case. */
-static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, size_t count,
-                                      struct sm_stream *stream, struct sm_waits *waits)
+static synced_mem_status move_records(const struct synced_mem *mem, const struct sm_records *records, enum sm_side side,
+                                      enum sm_mode mode, size_t count, struct sm_stream *stream, struct sm_waits *waits)
 {
     struct row {
         struct sm_transfers_row row;
@@ -253,16 +256,16 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
     struct row *const block = calloc(count, sizeof *block);
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu transfers", count);
-    struct sm_record **const records = sm_transfers_lay_out(&transfers, block, count);
+    struct sm_record **const moved = sm_transfers_lay_out(&transfers, block, count);
     sm_batch_begin(&transfers.batch, stream);
     sm_share_ends(&ends);
-    synced_mem_status status = queue_records(mem, side, mode, stream, &transfers, records, waits);
+    synced_mem_status status = queue_records(records, side, mode, stream, &transfers, moved, waits);
     sm_share_no_ends();
     const size_t queued = transfers.queued;
     if (status == SYNCED_MEM_OK || status == SM_AGAIN) {
         status = sm_transfers_enter(&transfers, stream);
         for (size_t i = 0; i < queued && status == SYNCED_MEM_OK; i++)
-            set_side_valid(records[i], side);
+            set_side_valid(moved[i], side);
     } else {
         status = sm_transfers_enter_unsent(&transfers, stream, status);
     }
@@ -273,18 +276,17 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
 /* ---- Loads ---- */
 
 /* Reads the records that are in files alone by one job. What was added is read even after a failure. */
-static synced_mem_status load_records(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, size_t count,
-                                      const struct sm_stream *stream, struct sm_waits *waits)
+static synced_mem_status load_records(const struct sm_records *records, enum sm_side side, enum sm_mode mode,
+                                      size_t count, const struct sm_stream *stream, struct sm_waits *waits)
 {
     struct sm_file_reads reads = {.room = count};
     synced_mem_status status = SYNCED_MEM_OK;
-    for (struct sm_record *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each)) {
-        if (get_access_work(each, side, mode) != SM_LOAD)
+    for (size_t i = 0; i < records->count && status == SYNCED_MEM_OK; i++) {
+        if (get_access_work(records->list[i], side, mode) != SM_LOAD)
             continue;
-        status = sm_queue_load(each, side, stream, &reads, waits);
+        status = sm_queue_load(records->list[i], side, stream, &reads, waits);
         if (status == SYNCED_MEM_OK)
-            set_side_valid(each, side);
+            set_side_valid(records->list[i], side);
         status = sm_waits_go_on(waits, status);
     }
     sm_file_reads_begin(&reads);
@@ -306,37 +308,40 @@ static bool has_usable_copy(const struct sm_record *record, enum sm_side side)
     return copy && copy->untracked != SM_UNTRACKED_WRITE;
 }
 
-static struct needs find_needs(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+static struct needs find_needs(const struct sm_records *records, enum sm_side side, enum sm_mode mode)
 {
     struct needs needs = {.all = 0};
-    const size_t end = sm_object_end(mem);
-    for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
+    for (size_t i = 0; i < records->count; i++) {
+        const struct sm_record *const each = records->list[i];
         const enum sm_work work = get_access_work(each, side, mode);
         if (work == SM_NOTHING && has_usable_copy(each, side))
             continue;
+        const bool is_shared = sm_shared_copy(each) != NULL;
         needs.all++;
-        needs.moves += is_moved(each, side, mode);
+        needs.moves += work == SM_MOVE && !is_shared;
         needs.loads += work == SM_LOAD;
-        needs.fills += side == SM_CPU ? is_zeroed(each, mode) : is_zeroed_on_device(each, mode);
+        needs.fills += work == SM_ZERO && (side == SM_CPU || !is_shared);
     }
     return needs;
 }
 
 /* Does the work of each record alone. */
-static synced_mem_status fetch_each(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+static synced_mem_status fetch_each(const struct sm_records *records, enum sm_side side, enum sm_mode mode,
                                     struct sm_stream *stream, struct sm_waits *waits)
 {
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+    for (size_t i = 0; i < records->count; i++) {
+        struct sm_record *const each = records->list[i];
         SM_TRY(sm_waits_go_on(waits, sm_fetch(each, side, get_access_work(each, side, mode), stream, waits)));
+    }
     return sm_waits_status(waits);
 }
 
 /* Does the work that several records have in common at once. If there is none, does that of each alone. *fetched: there
  * was work other than these fills, so the caller looks again. */
-static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
-                                     struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
+static synced_mem_status fetch_parts(const struct synced_mem *mem, const struct sm_records *records, enum sm_side side,
+                                     enum sm_mode mode, struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
-    const struct needs needs = find_needs(mem, side, mode);
+    const struct needs needs = find_needs(records, side, mode);
     const bool has_several = !sm_has_one_record(mem);
     const bool moves_several = needs.moves > 1;
     const bool loads_several = needs.loads > 0 && has_several;
@@ -347,15 +352,16 @@ static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, 
     if (needs.all == 0)
         return SYNCED_MEM_OK;
     if (moves_several)
-        SM_TRY(move_records(mem, side, mode, needs.moves, stream, waits));
+        SM_TRY(move_records(mem, records, side, mode, needs.moves, stream, waits));
     if (loads_several)
-        SM_TRY(load_records(mem, side, mode, needs.loads, stream, waits));
+        SM_TRY(load_records(records, side, mode, needs.loads, stream, waits));
     if (fills_several && side == SM_CPU)
-        SM_TRY(zero_parts(mem, mode, waits));
+        SM_TRY(zero_parts(records, mode, waits));
     else if (fills_several)
-        SM_TRY(zero_device_parts(mem, mode, needs.fills, stream, waits, &filled));
+        SM_TRY(zero_device_parts(mem, records, mode, needs.fills, stream, waits, &filled));
     *fetched = needs.all > filled;
-    return moves_several || loads_several || fills_several ? SYNCED_MEM_OK : fetch_each(mem, side, mode, stream, waits);
+    return moves_several || loads_several || fills_several ? SYNCED_MEM_OK
+                                                           : fetch_each(records, side, mode, stream, waits);
 }
 
 /* Larger moves would hold up the blocking streams, which come after the legacy stream's work. */
@@ -373,11 +379,12 @@ static bool is_move_on_legacy(const struct sm_record *record, enum sm_side side)
            sm_inflight_is_on_legacy(on_device) && (!on_host || sm_inflight_is_on_legacy(on_host));
 }
 
-synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
-                                      struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
+synced_mem_status sm_fetch_for_access(struct synced_mem *mem, const struct sm_records *records, enum sm_side side,
+                                      enum sm_mode mode, struct sm_stream *stream, bool *fetched,
+                                      struct sm_waits *waits)
 {
     if (sm_is_divided(mem))
-        return fetch_parts(mem, side, mode, stream, fetched, waits);
+        return fetch_parts(mem, records, side, mode, stream, fetched, waits);
     struct sm_record *const own = sm_own_record(mem);
     const enum sm_work work = get_access_work(own, side, mode);
     *fetched = work != SM_NOTHING;

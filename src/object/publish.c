@@ -36,6 +36,25 @@ static inline __attribute__((always_inline)) struct readers find_readers(const s
     return found;
 }
 
+/*
+ * Returns whether the host's pointer is published in this mode. That to a shared copy is published to write only while no
+ * stream has it to read: there is no fence to wait for yet, and the head does not always show it:
+ *
+ *    head      streams that have the pointer              the host may read at once   write
+ *    AT_CPU    none                                       yes                         yes
+ *    AT_CPU    to read: the device's side was released    yes                         no: the streams are waited for
+ *    SYNCED    none, or to read                           yes, once arrived           no: the head changes
+ *    AT_GPU    any                                        no: the open write ends     no
+ *
+ * The open write ends where the head gets the host's bit, so no stream has it then.
+ */
+static inline bool is_host_ready(unsigned head, const struct sm_copy *host, bool writing)
+{
+    if (!(head & sm_bit(SM_CPU)) || sm_inflight_is_blocked(host, writing))
+        return false;
+    return !writing || (head == sm_bit(SM_CPU) && !host->read_only && !sm_inflight_last_reader(host));
+}
+
 /* What decides about the publication of a record, each read once. */
 struct facts {
     unsigned head;
@@ -48,7 +67,7 @@ static inline __attribute__((always_inline)) void choose_published(const struct 
                                                                    struct published *chosen)
 {
     const struct sm_copy *const gpu = facts->gpu;
-    if (sm_is_published_to_host(facts->head, facts->host, writing))
+    if (is_host_ready(facts->head, facts->host, writing))
         chosen->ready[SM_CPU][writing] = sm_copy_data(facts->host);
     if (!(facts->head & sm_bit(SM_GPU)) || (writing && facts->head != sm_bit(SM_GPU)))
         return;

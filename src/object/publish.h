@@ -20,34 +20,12 @@ static inline bool sm_is_published_to(const struct sm_record *record, const stru
 {
     const struct sm_copy *const gpu = sm_slot_of(record, SM_GPU);
     const struct sm_use *const read = gpu->reads;
-    if (gpu->untracked)
-        return false;
     if (writing)
         return sm_raw_head(record) == sm_bit(SM_GPU) && gpu->writer == stream && !gpu->writer_fence &&
                !gpu->read_only && !sm_inflight_is_blocked(gpu, true) && !sm_guard_on();
     return (sm_head(record) & sm_bit(SM_GPU)) && read && read->by == stream && !read->fence &&
            (!gpu->writer || gpu->writer == stream) &&
            (stream->kind != SM_STREAM_ANY || !sm_inflight_is_blocked(gpu, false));
-}
-
-/* Returns whether the host has the host pointer of a record with this head and host copy in this mode, and may use it at
- * once, as on the hot path.
- *
- * The pointer to a shared copy is published to write only while no stream has it to read: there is no fence to wait for
- * yet, and the head does not always show it:
- *
- *    head      streams that have the pointer              the host may read at once   write
- *    AT_CPU    none                                       yes                         yes
- *    AT_CPU    to read: the device's side was released    yes                         no: the streams are waited for
- *    SYNCED    none, or to read                           yes, once arrived           no: the head changes
- *    AT_GPU    any                                        no: the open write ends     no
- *
- * The open write ends where the head gets the host's bit, so no stream has it then. */
-static inline bool sm_is_published_to_host(unsigned head, const struct sm_copy *host, bool writing)
-{
-    if (!(head & sm_bit(SM_CPU)) || sm_inflight_is_blocked(host, writing))
-        return false;
-    return !writing || (head == sm_bit(SM_CPU) && !host->read_only && !sm_inflight_last_reader(host) && !sm_guard_on());
 }
 
 /* Between the removal of holds, which takes no object's lock, and the look at is_used of their objects (evictable.h): a

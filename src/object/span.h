@@ -48,6 +48,12 @@ static inline struct sm_record *sm_next_record(const struct synced_mem *mem, con
     return record->kind == SM_PIECE ? sm_next_before(record, sm_object_end(mem)) : NULL;
 }
 
+/* Those records of an object that a call works on, while the root stays locked. */
+struct sm_records {
+    struct sm_record **list;
+    size_t count;
+};
+
 /* While a call that holds a record has nothing locked, other calls may divide its object or cut the piece. Returns the
  * record that has the first of its bytes now. */
 static inline struct sm_record *sm_first_of(struct sm_record *record)

@@ -291,7 +291,7 @@ bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status
 /* ---- Calls ---- */
 
 /* A piece without a copy has the count that its part will inherit. */
-static unsigned count_given(const struct sm_record *record, enum sm_side side)
+static inline unsigned count_given(const struct sm_record *record, enum sm_side side)
 {
     const struct sm_copy *copy = sm_slot_of(record, side);
     if (copy == &sm_no_copy && record->kind == SM_PIECE)
@@ -299,11 +299,22 @@ static unsigned count_given(const struct sm_record *record, enum sm_side side)
     return copy->given;
 }
 
-struct sm_state sm_state_of(const struct sm_record *record)
+static inline struct sm_state get_state(const struct sm_record *record)
 {
     return (struct sm_state){.offset = sm_begin_of(record),
                              .head = sm_head(record),
                              .given = {count_given(record, SM_CPU), count_given(record, SM_GPU)}};
+}
+
+struct sm_state sm_state_of(const struct sm_record *record)
+{
+    return get_state(record);
+}
+
+static void free_work(const struct sm_transaction *transaction)
+{
+    if (transaction->work.list != &transaction->only)
+        free(transaction->work.list);
 }
 
 /* Makes room for the states of more records. */
@@ -335,7 +346,38 @@ static __attribute__((noinline)) synced_mem_status begin_with_parts(struct sm_tr
             return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the states of an object's parts");
         }
         drop_lost_contents_of(each, &transaction->lost);
-        transaction->every[transaction->records++] = sm_state_of(each);
+        transaction->every[transaction->records++] = get_state(each);
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* Makes room for more records in the list of work. */
+static bool add_room_for_work(struct sm_transaction *transaction)
+{
+    struct sm_records *const work = &transaction->work;
+    const size_t room = transaction->room < transaction->records ? transaction->records : 2 * transaction->room;
+    struct sm_record **const list = calloc(room, sizeof *list);
+    if (!list)
+        return false;
+    memcpy(list, work->list, work->count * sizeof *list);
+    free_work(transaction);
+    work->list = list;
+    transaction->room = room;
+    return true;
+}
+
+synced_mem_status sm_list_work(struct sm_transaction *transaction, const struct sm_stream *stream, enum sm_mode mode)
+{
+    const struct synced_mem *const mem = transaction->mem;
+    struct sm_records *const work = &transaction->work;
+    const size_t end = sm_object_end(mem);
+    work->count = 0;
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
+        if (stream && sm_is_published_to(each, stream, mode != SM_READ))
+            continue;
+        if (work->count == transaction->room && !add_room_for_work(transaction))
+            return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of an object's parts");
+        work->list[work->count++] = each;
     }
     return SYNCED_MEM_OK;
 }
@@ -362,6 +404,8 @@ static void init_transaction(struct sm_transaction *transaction, struct synced_m
     transaction->is_published = false;
     transaction->every = NULL;
     transaction->records = 1;
+    transaction->work = (struct sm_records){.list = &transaction->only};
+    transaction->room = 1;
     transaction->detached = NULL;
     transaction->replacement = (struct sm_replacement){.copy = NULL};
     transaction->lost = NULL;
@@ -533,6 +577,7 @@ synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status
     sm_unlock_root(root);
     if (transaction->every)
         free(transaction->every);
+    free_work(transaction);
     sm_fence_drop(transaction->lost);
     if (transaction->replacement.copy)
         sm_copy_retire(transaction->replacement.copy);

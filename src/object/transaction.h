@@ -12,6 +12,7 @@
 #include "copy/inflight.h"
 #include "object/backing.h"
 #include "object/object.h"
+#include "object/span.h"
 #include "stream/waits.h"
 #include "trace/trace.h"
 
@@ -43,6 +44,9 @@ struct sm_transaction {
     struct sm_state one;  /* of an object with one record */
     struct sm_state *every; /* of an object with several, by offset; NULL: it has one */
     size_t records;
+    struct sm_records work;   /* of sm_list_work() */
+    size_t room;              /* for records in its list */
+    struct sm_record *only;   /* the list if it has room for one */
     struct sm_copy *detached; /* the copies that sm_leave() retires, linked by next */
     struct sm_replacement replacement;
     struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
@@ -64,6 +68,11 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
 /* Ends a call: releases the lock, and retires the copies that the call gave up. If status is a failure, restores the
  * heads and reopens the uses that the call has settled. Returns status. Waits for no work. */
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
+
+/* Lists the records for which an access may have something to do. It passes by those whose device pointer the stream has
+ * in this mode. stream: of a device access without one sm_stream_any(); NULL: all records are listed.
+ * ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
+synced_mem_status sm_list_work(struct sm_transaction *transaction, const struct sm_stream *stream, enum sm_mode mode);
 
 /* The part of sm_check_usable() for objects of the parent process, and for traces. */
 synced_mem_status sm_check_any_usable(const struct synced_mem *mem);
