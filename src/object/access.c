@@ -368,8 +368,8 @@ static bool give_parts_again(struct synced_mem *mem, enum sm_mode mode, synced_m
 {
     const struct sm_copy *const first = sm_slot_of(sm_first_record(mem), SM_GPU);
     struct sm_stream *const stream = mode == SM_READ ? sm_inflight_last_reader(first) : first->writer;
-    return stream && sm_stream_can_be_hot(stream) &&
-           atomic_load_explicit(&stream->hot, memory_order_relaxed) == handle && give_parts(mem, mode, stream, out);
+    return stream && atomic_load_explicit(&stream->hot, memory_order_relaxed) == handle &&
+           give_parts(mem, mode, stream, out);
 }
 
 static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)

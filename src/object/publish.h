@@ -15,17 +15,16 @@ void sm_publish_nothing(struct synced_mem *mem);
 void sm_publish(struct sm_record *record);
 
 /* Returns whether the stream has the record's device pointer in this mode, and may use it at once, as on the hot path. An
- * access by it has nothing to do for the record. stream: may be sm_stream_any(). */
+ * access by it has nothing to do for the record. stream: may be sm_stream_any(). A write would have ended an open
+ * read. */
 static inline bool sm_is_published_to(const struct sm_record *record, const struct sm_stream *stream, bool writing)
 {
     const struct sm_copy *const gpu = sm_slot_of(record, SM_GPU);
     const struct sm_use *const read = gpu->reads;
-    if (writing)
-        return sm_raw_head(record) == sm_bit(SM_GPU) && gpu->writer == stream && !gpu->writer_fence &&
-               !gpu->read_only && !sm_inflight_is_blocked(gpu, true) && !sm_guard_on();
-    return (sm_head(record) & sm_bit(SM_GPU)) && read && read->by == stream && !read->fence &&
-           (!gpu->writer || gpu->writer == stream) &&
-           (stream->kind != SM_STREAM_ANY || !sm_inflight_is_blocked(gpu, false));
+    if (!writing)
+        return (sm_head(record) & sm_bit(SM_GPU)) && read && read->by == stream && !read->fence;
+    return sm_raw_head(record) == sm_bit(SM_GPU) && gpu->writer == stream && !gpu->writer_fence && !gpu->read_only &&
+           !sm_inflight_is_blocked(gpu, true) && !sm_guard_on();
 }
 
 /* Between the removal of holds, which takes no object's lock, and the look at is_used of their objects (evictable.h): a

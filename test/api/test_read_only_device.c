@@ -126,6 +126,19 @@ START_TEST(kernels_go_on_with_the_old_memory)
 }
 END_TEST
 
+/* The memory of an object in parts is replaced too, though work without a stream may write it. */
+START_TEST(memory_in_parts_is_not_written)
+{
+    synced_mem *view;
+    void *const data = read_only_device(SIZE, 1);
+    synced_mem *const mem = make_of_device(data, SIZE, true);
+    OK(synced_mem_view(&view, mem, 0, SIZE / 2, NULL));
+    ck_assert_ptr_ne(_i ? synced_mem_overwrite_gpu_data(mem) : synced_mem_mutable_gpu_data(mem), data);
+    RELEASE_EACH(view, mem);
+    gpu_free(data);
+}
+END_TEST
+
 /* A pointer that is published to write would bypass the replacement. */
 START_TEST(no_pointer_to_write_is_published)
 {
@@ -210,5 +223,6 @@ Suite *suite(void)
     tcase_add_loop_test(tcase, writes_on_the_device_take_other_memory, 0, 2 * WAYS_UP);
     tcase_add_loop_test(tcase, a_copy_to_the_device_takes_other_memory, 0, 2);
     tcase_add_loop_test(tcase, device_memory_from_an_allocator, 0, 3);
+    tcase_add_loop_test(tcase, memory_in_parts_is_not_written, 0, 2);
     return all;
 }

@@ -87,6 +87,35 @@ START_TEST(a_failed_call_keeps_what_was_joined)
 }
 END_TEST
 
+/* ---- A stream goes on ---- */
+
+static void write_again(void)
+{
+    void *const data = synced_mem_mutable_gpu_data_on(mem, stream);
+    sound(data != NULL);
+    gpu_fill(data, SIZE, 2, stream);
+}
+
+/* A pull waits for the work of the stream that writes. Meanwhile that stream gets the pointer to all parts again, to
+ * write more. The end of the pull does not end that. */
+START_TEST(a_write_again_during_a_pull)
+{
+    synced_mem *view;
+    stream = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    OK(synced_mem_view(&view, mem, 0, SIZE / 2, NULL));
+    for (int i = 0; i < 2; i++)
+        gpu_fill(given(synced_mem_mutable_gpu_data_on(mem, stream)), SIZE, 1, stream);
+    run_second_at(AT_THE_WAIT, write_again);
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
+    join_second();
+    ck_assert(device_is(synced_mem_gpu_data_on(mem, stream), SIZE, 2));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    RELEASE_EACH(view, mem);
+    close_stream(stream);
+}
+END_TEST
+
 /* ---- A view of the target of a copy ---- */
 
 static synced_mem *from;
@@ -157,7 +186,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("interleavings_views");
     TCase *const tests = add_case(made, "interleavings_views");
-    add_tests(tests, a_failed_call_keeps_what_was_joined, a_written_view_of_the_target_of_a_failed_copy);
+    add_tests(tests, a_failed_call_keeps_what_was_joined, a_write_again_during_a_pull,
+              a_written_view_of_the_target_of_a_failed_copy);
     tcase_add_loop_test(tests, a_failed_call_keeps_the_push_of_others, 0, 2);
     tcase_add_loop_test(tests, a_view_of_the_target_of_a_copy, 0, 6);
     return made;

@@ -133,6 +133,26 @@ static void overwrite_on_the_device(void)
     }
 }
 
+/* An access again fills all parts again. */
+static void overwrite_parts_on_the_device(void)
+{
+    synced_mem *view;
+    stream = open_stream(NON_BLOCKING);
+    for (int way = 0; way < 2; way++) {
+        synced_mem *const mem = make(SIZE);
+        OK(synced_mem_view(&view, mem, 0, SIZE / 4, NULL));
+        on_a_stream = way == 1;
+        for (int i = 0; i < 3; i++) {
+            void *const data =
+                on_a_stream ? synced_mem_overwrite_gpu_data_on(mem, stream) : synced_mem_overwrite_gpu_data(mem);
+            gpu_fill(data, i < 2 ? SIZE : LESS, 1, on_a_stream ? stream : NULL);
+        }
+        check_part(synced_mem_cpu_data(mem), LESS, SIZE, 1);
+        RELEASE_EACH(view, mem);
+    }
+    close_stream(stream);
+}
+
 static void overwrite_memory_of_the_callers_on_the_device(void)
 {
     char *const memory = gpu_alloc(0, 2 * SIZE);
@@ -226,6 +246,7 @@ START_TEST(on_the_device)
 {
     lives(overwrite_on_the_device);
     lives(overwrite_what_is_read_on);
+    lives(overwrite_parts_on_the_device);
     lives(overwrite_memory_of_the_callers_on_the_device);
     lives(hand_back_what_is_being_filled);
     lives(overwrite_unified);
