@@ -145,6 +145,21 @@ static void make_small(struct small *on)
     sm_device_await_lists();
 }
 
+/* As a program may name objects in another order than that in which it made them. */
+static void shuffle(const struct small *on)
+{
+    uint64_t random = 1;
+    for (size_t i = on->count - 1; i > 0; i--) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        const size_t other = (size_t)(random >> 33) % (i + 1);
+        synced_mem *const mem = on->mems[i], *const target = on->targets[i];
+        on->mems[i] = on->mems[other];
+        on->targets[i] = on->targets[other];
+        on->mems[other] = mem;
+        on->targets[other] = target;
+    }
+}
+
 static void free_small(const struct small *on)
 {
     for (size_t i = 0; i < on->count; i++) {
@@ -169,6 +184,7 @@ static void free_small(const struct small *on)
 struct case_of {
     size_t count, size;
     double faster, to_limit; /* targets; 0: none */
+    bool any_order;
 };
 
 static void measure_case(const struct table *table, enum direction direction, const struct case_of *one)
@@ -182,7 +198,8 @@ static void measure_case(const struct table *table, enum direction direction, co
     struct small on = {.direction = direction, .size = one->size, .count = small && one->count > 64 ? 40 : one->count};
     struct summary results[3];
     char name[64];
-    (void)snprintf(name, sizeof name, "%zu x %s", on.count, size_name(on.size));
+    (void)snprintf(name, sizeof name, "%zu x %s%s", on.count, size_name(on.size),
+                   one->any_order ? ", in any order" : "");
     struct row row = row_of(table, name, (double)on.size);
     if (one->faster > 0)
         row_target(&row, FASTER, AT_LEAST, one->faster);
@@ -195,6 +212,8 @@ static void measure_case(const struct table *table, enum direction direction, co
         return;
     }
     make_small(&on);
+    if (one->any_order)
+        shuffle(&on);
     compare(ways, 3, &on, results);
     report_times(&row, results, (double)(on.size * on.count));
     free_small(&on);
@@ -208,19 +227,25 @@ void measure_small_transfers(void)
     static const struct table tables[] = {
         {"transfers", "push-small", "Push of many small objects, and the wait", UNIT_GB_PER_S, limit, batch},
         {"transfers", "pull-small", "Pull of many small objects, and the wait", UNIT_GB_PER_S, limit, batch}};
-    static const struct case_of cases[][3] = {
-        {{64, 4 * KIB, 4, 0}, {10000, 4 * KIB, 6, 0}, {10000, 16 * KIB, 0, 0.65}},
-        {{64, 4 * KIB, 1.5, 0}, {10000, 4 * KIB, 2.5, 0}, {10000, 16 * KIB, 0, 0.65}}};
+    enum { CASES = 4 };
+    static const struct case_of cases[][CASES] = {{{64, 4 * KIB, 4, 0, false},
+                                                   {10000, 4 * KIB, 6, 0, false},
+                                                   {10000, 4 * KIB, 6, 0, true},
+                                                   {10000, 16 * KIB, 0, 0.65, false}},
+                                                  {{64, 4 * KIB, 1.5, 0, false},
+                                                   {10000, 4 * KIB, 2.5, 0, false},
+                                                   {10000, 4 * KIB, 2.5, 0, true},
+                                                   {10000, 16 * KIB, 0, 0.65, false}}};
     static const struct table pageable = {"transfers",
                                           "push-small-pageable",
                                           "Push of many small objects of pageable memory, and the wait",
                                           UNIT_GB_PER_S,
                                           "one cudaMemcpyAsync of as many page-locked bytes, and one wait",
                                           "as many cudaMemcpy"};
-    static const struct case_of one_pageable = {10000, 4 * KIB, 10, 0};
+    static const struct case_of one_pageable = {10000, 4 * KIB, 10, 0, false};
     for (int i = 0; i < 2; i++) {
         report_table(&tables[i]);
-        for (int j = 0; j < 3; j++)
+        for (int j = 0; j < CASES; j++)
             measure_case(&tables[i], i == 0 ? UP : DOWN, &cases[i][j]);
     }
     report_table(&pageable);
@@ -232,9 +257,10 @@ void measure_small_copies(void)
     static const struct table table = {
         "copies",      "copy-small", "Copies of many small objects on one device, and the wait",
         UNIT_GB_PER_S, limit,        "as many cudaMemcpyAsync, and one wait"};
-    static const struct case_of one = {10000, 4 * KIB, 20, 0};
+    static const struct case_of cases[] = {{10000, 4 * KIB, 20, 0, false}, {10000, 4 * KIB, 20, 0, true}};
     report_table(&table);
-    measure_case(&table, ACROSS, &one);
+    for (int i = 0; i < 2; i++)
+        measure_case(&table, ACROSS, &cases[i]);
 }
 
 /* ---- Fills ---- */
