@@ -113,10 +113,10 @@ static inline bool sm_inflight_is_behind(const struct sm_stream *stream, const s
     const struct sm_use *const read = conflicting ? copy->reads : NULL;
     if (copy->writer_fence || (copy->writer && copy->writer != stream))
         return false;
-    if (read && (read->by != stream || read->fence || read->next))
+    if (read && (read->by != stream || read->next))
         return false;
     const enum sm_fence_state state = sm_fence_state(copy->write);
-    return state == SM_FENCE_DONE || (copy->write_is_covered && !copy->arriving) ||
+    return state == SM_FENCE_DONE || copy->write_is_covered ||
            (state == SM_FENCE_PENDING && copy->write->stream == stream->serial);
 }
 

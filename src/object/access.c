@@ -118,8 +118,11 @@ static synced_mem_status find_waits(struct sm_transaction *transaction, enum sm_
     bool ready;
     bool fetched = true;
     *is_there = false;
-    SM_TRY(renew_side(transaction, side, mode, stream, &ready));
     SM_TRY(sm_list_work(transaction, find_user(mem, side, stream), mode));
+    const bool renews = sm_access_needs_renewal(mem, side, mode);
+    SM_TRY(renew_side(transaction, side, mode, stream, &ready));
+    if (renews)
+        SM_TRY(sm_list_work(transaction, find_user(mem, side, stream), mode));
     while (!ready && fetched)
         SM_TRY(sm_fetch_for_access(mem, &transaction->work, side, mode, stream, &fetched, &transaction->waits));
     *is_there = true;
@@ -297,7 +300,7 @@ static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, 
         sm_unlock_root(sm_root(mem));
         return SYNCED_MEM_OK;
     }
-    SM_TRY(sm_begin_locked(&transaction, mem));
+    sm_begin_access(&transaction, mem);
     status = side == SM_CPU ? access_host(&transaction, mode, out) : access_device(&transaction, mode, NULL, out);
     return sm_leave_and_reap(&transaction, status, true);
 }
@@ -381,7 +384,7 @@ static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mod
         sm_unlock_root(sm_root(mem));
         return SYNCED_MEM_OK;
     }
-    SM_TRY(sm_begin_locked(&transaction, mem));
+    sm_begin_access(&transaction, mem);
     if (mode == SM_READ && give_to_read_again(mem, handle, out))
         return sm_leave(&transaction, SYNCED_MEM_OK);
     synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);

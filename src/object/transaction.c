@@ -318,67 +318,80 @@ static void free_work(const struct sm_transaction *transaction)
 }
 
 /* Makes room for the states of more records. */
-static bool add_room(struct sm_transaction *transaction, size_t *room)
+static bool add_room(struct sm_transaction *transaction)
 {
-    const size_t more = *room > 0 ? 4 * *room : 64;
+    const size_t more = transaction->room > 0 ? 4 * transaction->room : 64;
     struct sm_state *const every = calloc(more, sizeof *every);
     if (!every)
         return false;
-    if (*room > 0)
-        memcpy(every, transaction->every, *room * sizeof *every);
+    if (transaction->room > 0)
+        memcpy(every, transaction->every, transaction->room * sizeof *every);
     free(transaction->every);
     transaction->every = every;
-    *room = more;
+    transaction->room = more;
     return true;
 }
 
-/* Takes lost contents out of the heads of an object in parts, and notes its states. */
+static synced_mem_status fail_without_room(void)
+{
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of an object's parts");
+}
+
+/* Takes lost contents out of a record's head, and notes its state. Returns false if there is no memory. */
+static inline bool note_state(struct sm_transaction *transaction, struct sm_record *record)
+{
+    if (transaction->records == transaction->room && !add_room(transaction))
+        return false;
+    drop_lost_contents_of(record, &transaction->lost);
+    transaction->every[transaction->records++] = get_state(record);
+    return true;
+}
+
 static __attribute__((noinline)) synced_mem_status begin_with_parts(struct sm_transaction *transaction)
 {
     const struct synced_mem *const mem = transaction->mem;
-    size_t room = 0;
-    transaction->records = 0;
     const size_t end = sm_object_end(mem);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
-        if (transaction->records == room && !add_room(transaction, &room)) {
+    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end))
+        if (!note_state(transaction, each)) {
             free(transaction->every);
             sm_fence_drop(transaction->lost);
-            return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the states of an object's parts");
+            return fail_without_room();
         }
-        drop_lost_contents_of(each, &transaction->lost);
-        transaction->every[transaction->records++] = get_state(each);
-    }
     return SYNCED_MEM_OK;
 }
 
 /* Makes room for more records in the list of work. */
-static bool add_room_for_work(struct sm_transaction *transaction)
+static bool add_room_for_work(struct sm_transaction *transaction, size_t count)
 {
-    struct sm_records *const work = &transaction->work;
-    const size_t room = transaction->room < transaction->records ? transaction->records : 2 * transaction->room;
+    const size_t room = count > 1 ? 4 * count : 64;
     struct sm_record **const list = calloc(room, sizeof *list);
     if (!list)
         return false;
-    memcpy(list, work->list, work->count * sizeof *list);
+    memcpy(list, transaction->work.list, count * sizeof *list);
     free_work(transaction);
-    work->list = list;
-    transaction->room = room;
+    transaction->work.list = list;
+    transaction->work_room = room;
     return true;
 }
 
 synced_mem_status sm_list_work(struct sm_transaction *transaction, const struct sm_stream *stream, enum sm_mode mode)
 {
     const struct synced_mem *const mem = transaction->mem;
-    struct sm_records *const work = &transaction->work;
     const size_t end = sm_object_end(mem);
-    work->count = 0;
+    const bool notes = transaction->records == 0;
+    size_t count = 0;
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
+        if (notes && !note_state(transaction, each)) {
+            transaction->records = 0; /* nothing has changed */
+            return fail_without_room();
+        }
         if (stream && sm_is_published_to(each, stream, mode != SM_READ))
             continue;
-        if (work->count == transaction->room && !add_room_for_work(transaction))
-            return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of an object's parts");
-        work->list[work->count++] = each;
+        if (count == transaction->work_room && !add_room_for_work(transaction, count))
+            return fail_without_room();
+        transaction->work.list[count++] = each;
     }
+    transaction->work.count = count;
     return SYNCED_MEM_OK;
 }
 
@@ -403,9 +416,10 @@ static void init_transaction(struct sm_transaction *transaction, struct synced_m
     transaction->restores_nothing = restores_nothing;
     transaction->is_published = false;
     transaction->every = NULL;
-    transaction->records = 1;
+    transaction->records = 0;
+    transaction->room = 0;
     transaction->work = (struct sm_records){.list = &transaction->only};
-    transaction->room = 1;
+    transaction->work_room = 1;
     transaction->detached = NULL;
     transaction->replacement = (struct sm_replacement){.copy = NULL};
     transaction->lost = NULL;
@@ -413,28 +427,36 @@ static void init_transaction(struct sm_transaction *transaction, struct synced_m
     transaction->waits_ended = false;
 }
 
+static void begin_with_one(struct sm_transaction *transaction)
+{
+    drop_lost_contents(transaction->mem, &transaction->lost);
+    transaction->one = get_state(sm_first_record(transaction->mem));
+    transaction->records = 1;
+}
+
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     init_transaction(transaction, mem, false);
     if (!sm_has_one_record(mem))
         return begin_with_parts(transaction);
-    drop_lost_contents(mem, &transaction->lost);
-    transaction->one = sm_state_of(sm_first_record(mem));
+    begin_with_one(transaction);
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem)
+void sm_begin_access(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    const synced_mem_status status = sm_begin(transaction, mem);
-    if (status != SYNCED_MEM_OK)
-        sm_unlock_root(sm_root(mem));
-    return status;
+    init_transaction(transaction, mem, false);
+    if (sm_has_one_record(mem))
+        begin_with_one(transaction);
 }
 
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     SM_TRY(sm_check_and_lock(mem));
-    return sm_begin_locked(transaction, mem);
+    const synced_mem_status status = sm_begin(transaction, mem);
+    if (status != SYNCED_MEM_OK)
+        sm_unlock_root(sm_root(mem));
+    return status;
 }
 
 synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem)
@@ -518,7 +540,7 @@ static void undo_changes(const struct sm_transaction *transaction)
     drop_lost_contents(mem, NULL);
     if (transaction->replacement.from || !transaction->restores_nothing)
         reopen_uses(transaction->replacement.from ? sm_owner(mem) : mem);
-    if (transaction->restores_nothing)
+    if (transaction->restores_nothing || transaction->records == 0)
         return;
     const struct sm_state *const before = transaction->every ? transaction->every : &transaction->one;
     restore_heads(sm_first_record(mem), sm_object_begin(mem) + sm_size(mem), before, before + transaction->records - 1);

@@ -42,10 +42,11 @@ struct sm_transaction {
                                 pieces */
     bool is_published;    /* the call has succeeded, and has published each record that it has changed */
     struct sm_state one;  /* of an object with one record */
-    struct sm_state *every; /* of an object with several, by offset; NULL: it has one */
-    size_t records;
+    struct sm_state *every;   /* of an object with several, by offset; NULL: it has one */
+    size_t records;           /* whose states are noted */
+    size_t room;              /* for states in every */
     struct sm_records work;   /* of sm_list_work() */
-    size_t room;              /* for records in its list */
+    size_t work_room;         /* for records in its list */
     struct sm_record *only;   /* the list if it has room for one */
     struct sm_copy *detached; /* the copies that sm_leave() retires, linked by next */
     struct sm_replacement replacement;
@@ -59,9 +60,6 @@ struct sm_transaction {
  * ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
 
-/* The part of it after sm_check_and_lock(). Releases the lock if it fails. */
-synced_mem_status sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem);
-
 /* Does the same as sm_enter() for a call that makes no side valid, and whose settled uses may end. Allocates nothing. ERR_FORKED. */
 synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem);
 
@@ -69,9 +67,12 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
  * heads and reopens the uses that the call has settled. Returns status. Waits for no work. */
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
 
+/* Begins an access, after sm_check_and_lock(), which notes the states of several records when it lists them. */
+void sm_begin_access(struct sm_transaction *transaction, struct synced_mem *mem);
+
 /* Lists the records for which an access may have something to do. It passes by those whose device pointer the stream has
- * in this mode. stream: of a device access without one sm_stream_any(); NULL: all records are listed.
- * ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
+ * in this mode. stream: of a device access without one sm_stream_any(); NULL: all records are listed. The list is good
+ * until the lock is released. ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
 synced_mem_status sm_list_work(struct sm_transaction *transaction, const struct sm_stream *stream, enum sm_mode mode);
 
 /* The part of sm_check_usable() for objects of the parent process, and for traces. */

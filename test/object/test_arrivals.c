@@ -101,13 +101,12 @@ synced_mem_status __wrap_sm_enter_restoring_nothing(struct sm_transaction *trans
 }
 
 /* An access begins with this function instead. */
-synced_mem_status __real_sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem);
-synced_mem_status __wrap_sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem);
-synced_mem_status __wrap_sm_begin_locked(struct sm_transaction *transaction, struct synced_mem *mem)
+void __real_sm_begin_access(struct sm_transaction *transaction, struct synced_mem *mem);
+void __wrap_sm_begin_access(struct sm_transaction *transaction, struct synced_mem *mem);
+void __wrap_sm_begin_access(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    const synced_mem_status status = __real_sm_begin_locked(transaction, mem);
+    __real_sm_begin_access(transaction, mem);
     open_the_gate();
-    return status;
 }
 
 /* A resize begins with this function. */
