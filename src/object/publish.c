@@ -36,6 +36,13 @@ static inline __attribute__((always_inline)) struct readers find_readers(const s
     return found;
 }
 
+/* What decides about the publication of a record, each read once. */
+struct facts {
+    unsigned head;
+    const struct sm_copy *host;
+    const struct sm_copy *gpu;
+};
+
 /*
  * Returns whether the host's pointer is published in this mode. That to a shared copy is published to write only while no
  * stream has it to read: there is no fence to wait for yet, and the head does not always show it:
@@ -48,28 +55,22 @@ static inline __attribute__((always_inline)) struct readers find_readers(const s
  *
  * The open write ends where the head gets the host's bit, so no stream has it then.
  */
-static inline bool is_host_ready(unsigned head, const struct sm_copy *host, bool writing)
+static inline bool is_host_ready(const struct facts *facts, bool writing)
 {
-    if (!(head & sm_bit(SM_CPU)) || sm_inflight_is_blocked(host, writing))
+    const struct sm_copy *const host = facts->host;
+    if (!(facts->head & SYNCED_MEM_AT_CPU) || sm_inflight_is_blocked(host, writing))
         return false;
-    return !writing || (head == sm_bit(SM_CPU) && !host->read_only && !sm_inflight_last_reader(host));
+    return !writing || (facts->head == SYNCED_MEM_AT_CPU && !host->read_only && !sm_inflight_last_reader(host));
 }
-
-/* What decides about the publication of a record, each read once. */
-struct facts {
-    unsigned head;
-    const struct sm_copy *host;
-    const struct sm_copy *gpu;
-};
 
 /* Chooses what is published for the mode. */
 static inline __attribute__((always_inline)) void choose_published(const struct facts *facts, bool writing,
                                                                    struct published *chosen)
 {
     const struct sm_copy *const gpu = facts->gpu;
-    if (is_host_ready(facts->head, facts->host, writing))
+    if (is_host_ready(facts, writing))
         chosen->ready[SM_CPU][writing] = sm_copy_data(facts->host);
-    if (!(facts->head & sm_bit(SM_GPU)) || (writing && facts->head != sm_bit(SM_GPU)))
+    if (!(facts->head & SYNCED_MEM_AT_GPU) || (writing && facts->head != SYNCED_MEM_AT_GPU))
         return;
     struct readers by = {.last = NULL};
     if (!writing)

@@ -2,7 +2,6 @@
 #include "object/transaction.h"
 
 #include "memory/guard.h"
-#include "copy/staged.h"
 #include "object/piece.h"
 #include "object/publish.h"
 #include "object/span.h"
@@ -21,10 +20,11 @@ static bool is_record_valid(const struct sm_record *record)
     const unsigned head = sm_head(record);
     const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const unsigned bit = sm_bit(side);
         const struct sm_copy *const copy = sm_copy_of(record, side);
-        if ((head & sm_bit(side)) && (!copy || sm_copy_capacity(copy) < sm_size_of(record)))
+        if ((head & bit) && (!copy || sm_copy_capacity(copy) < sm_size_of(record)))
             return false;
-        if (sm_bits_of(record, side) != sm_bit(side) && sm_copy_of(record, sm_other(side)) != copy)
+        if (sm_bits_of(record, side) != bit && sm_copy_of(record, sm_other(side)) != copy)
             return false;
     }
     if (gpu && (gpu->device < 0 || gpu->device != sm_device(sm_owner_of(record))))
@@ -290,27 +290,6 @@ bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status
 
 /* ---- Calls ---- */
 
-/* A piece without a copy has the count that its part will inherit. */
-static inline unsigned count_given(const struct sm_record *record, enum sm_side side)
-{
-    const struct sm_copy *copy = sm_slot_of(record, side);
-    if (copy == &sm_no_copy && record->kind == SM_PIECE)
-        copy = sm_slot_of(sm_own_record(sm_piece_of(record)->root), side);
-    return copy->given;
-}
-
-static inline struct sm_state get_state(const struct sm_record *record)
-{
-    return (struct sm_state){.offset = sm_begin_of(record),
-                             .head = sm_head(record),
-                             .given = {count_given(record, SM_CPU), count_given(record, SM_GPU)}};
-}
-
-struct sm_state sm_state_of(const struct sm_record *record)
-{
-    return get_state(record);
-}
-
 static void free_work(const struct sm_transaction *transaction)
 {
     if (transaction->work.list != &transaction->only)
@@ -343,7 +322,7 @@ static inline bool note_state(struct sm_transaction *transaction, struct sm_reco
     if (transaction->records == transaction->room && !add_room(transaction))
         return false;
     drop_lost_contents_of(record, &transaction->lost);
-    transaction->every[transaction->records++] = get_state(record);
+    transaction->every[transaction->records++] = sm_state_of(record);
     return true;
 }
 
@@ -430,7 +409,7 @@ static void init_transaction(struct sm_transaction *transaction, struct synced_m
 static void begin_with_one(struct sm_transaction *transaction)
 {
     drop_lost_contents(transaction->mem, &transaction->lost);
-    transaction->one = get_state(sm_first_record(transaction->mem));
+    transaction->one = sm_state_of(sm_first_record(transaction->mem));
     transaction->records = 1;
 }
 
@@ -467,69 +446,10 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
     return SYNCED_MEM_OK;
 }
 
-/* Returns whether no other call has counted on a copy. On new memory none has. */
-static bool is_uncounted(unsigned before, unsigned now)
-{
-    return now == before || sm_copy_is_first_given(now);
-}
-
-/* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
- * before still has them. A side stays valid if another thread's call has given out its pointer or brought its contents
- * meanwhile. Without copy threads nobody would work on a transfer that no head counts on, so it is cancelled. */
-static void restore_head(struct sm_record *record, const struct sm_state *before)
-{
-    unsigned head = sm_head(record);
-    const bool still = (head & before->head) == before->head;
-    for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
-        if (!(before->head & sm_bit(side)) && is_uncounted(before->given[side], count_given(record, side)))
-            head &= ~sm_bit(side);
-    const unsigned taken_back = sm_head(record) & ~head;
-    sm_set_head(record, head);
-    for (enum sm_side side = SM_CPU; taken_back && side < SM_SIDES; side++)
-        if (taken_back & sm_bit(side))
-            sm_staged_cancel(sm_copy_of(record, side)->write);
-}
-
-/* Stores the state that the record had. Another call may have joined it from several. Returns false if these had
- * different heads: the head no longer separates bytes that were valid before, so what is valid stays valid. */
-static bool find_before(const struct sm_record *record, const struct sm_state *before, const struct sm_state *last,
-                        struct sm_state *out)
-{
-    const size_t end = sm_begin_of(record) + sm_size_of(record);
-    bool alike = true;
-    *out = *before;
-    for (; before < last && before[1].offset < end; before++) {
-        alike = alike && before[1].head == out->head;
-        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            out->given[side] = before[1].given[side] > out->given[side] ? before[1].given[side] : out->given[side];
-    }
-    return alike;
-}
-
-static void reopen_uses_of(const struct sm_record *record)
-{
-    if (sm_copy_of(record, SM_GPU))
-        sm_inflight_reopen(sm_copy_of(record, SM_GPU));
-}
-
 static void reopen_uses(const struct synced_mem *mem)
 {
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        reopen_uses_of(each);
-}
-
-/* Restores the heads of the records from one on to the end of the bytes that the call had. A record that was cut
- * meanwhile has the state that the whole had. */
-static void restore_heads(struct sm_record *first, size_t end, const struct sm_state *before,
-                          const struct sm_state *last)
-{
-    for (struct sm_record *each = first; each; each = sm_next_before(each, end)) {
-        while (before < last && before[1].offset <= sm_begin_of(each))
-            before++;
-        struct sm_state whole;
-        if (find_before(each, before, last, &whole))
-            restore_head(each, &whole);
-    }
+        sm_reopen_uses_of(each);
 }
 
 /* Restores the heads. Device pointers that were returned earlier are still good, so their uses are open again. A
@@ -543,20 +463,8 @@ static void undo_changes(const struct sm_transaction *transaction)
     if (transaction->restores_nothing || transaction->records == 0)
         return;
     const struct sm_state *const before = transaction->every ? transaction->every : &transaction->one;
-    restore_heads(sm_first_record(mem), sm_object_begin(mem) + sm_size(mem), before, before + transaction->records - 1);
-}
-
-/* The record of an object that was divided meanwhile stands for all pieces. */
-void sm_restore_record(struct sm_record *record, const struct sm_state *before)
-{
-    const struct sm_detail first = sm_detail_get();
-    const size_t end = record->kind == SM_PIECE ? sm_begin_of(record) + 1 : SIZE_MAX;
-    for (struct sm_record *each = sm_first_of(record); each; each = sm_next_before(each, end)) {
-        sm_drop_lost(each);
-        reopen_uses_of(each);
-    }
-    restore_heads(sm_first_of(record), end, before, before);
-    sm_detail_set(&first);
+    sm_restore_heads(sm_first_record(mem), sm_object_begin(mem) + sm_size(mem), before,
+                     before + transaction->records - 1);
 }
 
 void sm_reopen_object(struct synced_mem *mem)
@@ -589,13 +497,14 @@ synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status
         return status;
     }
     struct synced_mem *const root = sm_root(mem);
-    if (transaction->is_published)
+    if (transaction->is_published) {
         sm_publish_joined(mem);
-    else if (transaction->restores_nothing || !sm_is_divided(mem))
+        assert(sm_object_is_valid(mem));
+    } else if (transaction->restores_nothing || !sm_is_divided(mem)) {
         publish_records(mem);
-    else
+    } else {
         sm_publish_object(mem);
-    assert(sm_object_is_valid(mem));
+    }
     sm_unlock_root(root);
     if (transaction->every)
         free(transaction->every);

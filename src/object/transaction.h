@@ -12,16 +12,10 @@
 #include "copy/inflight.h"
 #include "object/backing.h"
 #include "object/object.h"
+#include "object/restore.h"
 #include "object/span.h"
 #include "stream/waits.h"
 #include "trace/trace.h"
-
-/* A record's state, noted to restore it after a failure. */
-struct sm_state {
-    size_t offset; /* in the root */
-    unsigned head;
-    unsigned given[SM_SIDES]; /* the count of each copy */
-};
 
 /* New memory that is about to take the place of a side's, see replacement.h. */
 struct sm_replacement {
@@ -114,11 +108,6 @@ void sm_unlock_root(struct synced_mem *owner);
  * again if it has no views. */
 void sm_drop_held_record(struct sm_record *record);
 
-/* The steps for a record without a transaction, in a call that gives up no copies. sm_state_of() notes the state, after
- * sm_drop_lost(). sm_restore_record() does what sm_leave() does after a failure. */
-struct sm_state sm_state_of(const struct sm_record *record);
-void sm_restore_record(struct sm_record *record, const struct sm_state *before);
-
 /* Take and release the lock of a record that a call has held while nothing was locked. The second publishes all records
  * of the object that it is in. Errors: as sm_check_and_lock(), in a forked child. */
 synced_mem_status sm_lock_record(struct sm_record *record);
@@ -158,13 +147,12 @@ void sm_set_any_head(struct sm_record *record, unsigned head);
  * are divided, cut or joined (piece.c). A copy that loses the contents has none arriving either. */
 static inline void sm_set_head(struct sm_record *record, unsigned head)
 {
-    const bool loses = (!(head & sm_bit(SM_CPU)) && sm_slot_of(record, SM_CPU)->arriving) ||
-                       (!(head & sm_bit(SM_GPU)) && sm_slot_of(record, SM_GPU)->arriving);
-    if (loses || sm_trace_on())
+    const struct sm_copy *const host = sm_slot_of(record, SM_CPU), *const gpu = sm_slot_of(record, SM_GPU);
+    const unsigned of_file = sm_raw_head(record) & (SM_IN_FILE | SM_PROMISED);
+    if (sm_trace_on() || (host->arriving && !(head & sm_bit(SM_CPU))) || (gpu->arriving && !(head & sm_bit(SM_GPU))))
         sm_set_any_head(record, head);
     else
-        atomic_store_explicit(&record->head, (unsigned char)(head | (sm_raw_head(record) & (SM_IN_FILE | SM_PROMISED))),
-                              memory_order_relaxed);
+        atomic_store_explicit(&record->head, (unsigned char)(head | of_file), memory_order_relaxed);
 }
 
 /* Gives up the file's contents of a record that is in one, or about to be, for a call that writes other contents
