@@ -64,7 +64,7 @@ enum sm_kind { SM_WHOLE, SM_VIEW, SM_PIECE };
  *    copy[SM_GPU] exists               =>  device >= 0, and it is the copy's device
  *    either copy is shared             =>  it is in both slots
  *
- * Only sm_set_head() in transaction.c changes the head of a record. A record that takes over bytes of another gets its
+ * Only sm_set_head() in head.h changes the head of a record. A record that takes over bytes of another gets its
  * head in piece.c.
  */
 struct sm_record {

@@ -2,8 +2,8 @@
 #include "object/restore.h"
 
 #include "copy/staged.h"
+#include "object/head.h"
 #include "object/span.h"
-#include "object/transaction.h"
 
 /* Returns whether no other call has counted on a copy. On new memory none has. */
 static bool is_uncounted(unsigned before, unsigned now)

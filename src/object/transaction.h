@@ -11,6 +11,7 @@
 #include "base/process.h"
 #include "copy/inflight.h"
 #include "object/backing.h"
+#include "object/head.h"
 #include "object/object.h"
 #include "object/restore.h"
 #include "object/span.h"
@@ -140,21 +141,6 @@ void sm_detach_copy_of(struct sm_transaction *transaction, struct synced_mem *ow
 /* sm_leave() retires the copy, which belongs to no object. */
 void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy);
 
-/* The part of sm_set_head() for a side that loses contents which are arriving, and for traces. */
-void sm_set_any_head(struct sm_record *record, unsigned head);
-
-/* Sets the sides in the head of a record, which stays in its file. No other function changes them, except where records
- * are divided, cut or joined (piece.c). A copy that loses the contents has none arriving either. */
-static inline void sm_set_head(struct sm_record *record, unsigned head)
-{
-    const struct sm_copy *const host = sm_slot_of(record, SM_CPU), *const gpu = sm_slot_of(record, SM_GPU);
-    const unsigned of_file = sm_raw_head(record) & (SM_IN_FILE | SM_PROMISED);
-    if (sm_trace_on() || (host->arriving && !(head & sm_bit(SM_CPU))) || (gpu->arriving && !(head & sm_bit(SM_GPU))))
-        sm_set_any_head(record, head);
-    else
-        atomic_store_explicit(&record->head, (unsigned char)(head | of_file), memory_order_relaxed);
-}
-
 /* Gives up the file's contents of a record that is in one, or about to be, for a call that writes other contents
  * (backing.c). */
 static inline void sm_leave_file(struct sm_record *record)
@@ -174,27 +160,6 @@ void sm_lock_object(struct synced_mem *mem);
  * transaction->waits_ended then says that the failed work no longer touches the memory, so that some calls can go on.
  * The step must read the object's state again. */
 bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status);
-
-/* Returns whether contents of a record are arriving on the side. */
-static inline bool sm_is_arriving(const struct sm_record *record, enum sm_side side)
-{
-    return sm_slot_of(record, side)->arriving;
-}
-
-/* For sm_drop_lost(). *lost: gets the fence, held, if it is NULL; or NULL. */
-void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost);
-
-/* Takes contents that were lost on arrival out of the record's head, and settles its promise. */
-static inline void sm_drop_lost(struct sm_record *record)
-{
-    if (sm_inflight_lost(sm_slot_of(record, SM_CPU)) || sm_inflight_lost(sm_slot_of(record, SM_GPU)))
-        sm_drop_arriving_if_lost(record, NULL);
-    sm_settle(record);
-}
-
-/* Returns whether the record's host copy alone is valid and its contents are lost on arrival. An access that needs them
- * fails. */
-bool sm_is_lost(const struct sm_record *record);
 
 /* Returns the head of an object or view, from its records if it is in parts. Takes the lock for that. In a forked child
  * of a process that has used a GPU: MIXED. */
