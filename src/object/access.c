@@ -196,6 +196,10 @@ static void give_records(struct sm_transaction *transaction, struct sm_use *rese
     transaction->is_published = !sm_has_one_record(transaction->mem);
     for (size_t i = 0; i < records->count; i++) {
         struct sm_record *const each = records->list[i];
+        if (i + SM_AHEAD < records->count) {
+            sm_prefetch_copies(records->list[i + SM_AHEAD]);
+            sm_prefetch_hot(records->list[i + SM_AHEAD]);
+        }
         struct sm_use *const use = reserved;
         reserved = use ? use->next : NULL;
         if (use)

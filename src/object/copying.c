@@ -62,15 +62,30 @@ static synced_mem_status make_room(struct call *call, size_t pairs)
 
 /* ---- Objects and locks ---- */
 
+/* Loads the records of pairs that come soon, and the copies of those that come next. */
+static void prefetch_pair(const struct sm_pair *pair, const struct sm_pair *end)
+{
+    if (end - pair > 2 * SM_AHEAD) {
+        sm_prefetch_record(pair[2 * SM_AHEAD].to);
+        sm_prefetch_record(pair[2 * SM_AHEAD].from);
+    }
+    if (end - pair > SM_AHEAD) {
+        sm_prefetch_copies(pair[SM_AHEAD].to);
+        sm_prefetch_copies(pair[SM_AHEAD].from);
+    }
+}
+
 /* Each object of a complete plain call is visited once more. */
 static void end_round(struct call *call)
 {
     const bool is_plain = call->is_complete && is_call_plain(call);
     for (size_t i = 0; i < call->list.count; i++) {
-        if (is_plain)
+        if (is_plain) {
+            prefetch_pair(&call->list.pairs[i], call->list.pairs + call->list.length);
             sm_pair_end_source_write(&call->common, &call->list.pairs[i]);
-        else
+        } else {
             sm_publish_object(call->list.to[i]);
+        }
         sm_publish_object(call->list.from[i]);
     }
     sm_round_end(&call->round);
@@ -125,9 +140,11 @@ static synced_mem_status check_devices(struct call *call, size_t of)
 static synced_mem_status plan_pairs(struct call *call, struct sm_expected *expected)
 {
     struct sm_pair_list *const list = &call->list;
+    const struct sm_pair *const end = list->pairs + list->length;
     bool has_memory_of_user = false;
     call->direct = 0;
-    for (struct sm_pair *each = list->pairs; each < list->pairs + list->length; each++) {
+    for (struct sm_pair *each = list->pairs; each < end; each++) {
+        prefetch_pair(each, end);
         if (call->common.stream)
             SM_TRY(check_devices(call, each->of));
         sm_drop_lost(each->to);
@@ -247,6 +264,7 @@ static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begi
     struct sm_transfers *const transfers = &call->transfers;
     synced_mem_status status = SYNCED_MEM_OK;
     for (struct sm_pair *pair = begin; pair < end && status == SYNCED_MEM_OK; pair++) {
+        prefetch_pair(pair, end);
         if (pair->done)
             continue;
         (void)name_pair(call, pair);

@@ -150,6 +150,8 @@ static synced_mem_status list_device_zeros(const struct sm_records *records, enu
 {
     for (size_t i = 0; i < records->count; i++) {
         struct sm_record *const each = records->list[i];
+        if (i + SM_AHEAD < records->count)
+            sm_prefetch_copies(records->list[i + SM_AHEAD]);
         if (!is_zeroed_on_device(each, mode))
             continue;
         SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, stream, waits)));

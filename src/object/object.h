@@ -325,6 +325,16 @@ static inline struct sm_subject sm_subject_of(const struct synced_mem *mem)
     return subject;
 }
 
+/* A call on many objects reads so many ahead in its lists, as the objects may lie anywhere. */
+enum { SM_AHEAD = 8 };
+
+/* Begins to load a record into the processor's cache. */
+static inline void sm_prefetch_record(const struct sm_record *record)
+{
+    __builtin_prefetch(record, 1);
+    __builtin_prefetch((const char *)(record + 1) - 1, 1);
+}
+
 /* Returns the side's copy, or sm_no_copy, which has no source and no work in flight. */
 static inline struct sm_copy *sm_slot_of(const struct sm_record *record, enum sm_side side)
 {
@@ -336,6 +346,16 @@ static inline struct sm_copy *sm_copy_of(const struct sm_record *record, enum sm
 {
     struct sm_copy *const copy = sm_slot_of(record, side);
     return copy == &sm_no_copy ? NULL : copy;
+}
+
+/* Begins to load the copies of a record, which is loaded. */
+static inline void sm_prefetch_copies(const struct sm_record *record)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const struct sm_copy *const copy = sm_slot_of(record, side);
+        __builtin_prefetch(copy, 1);
+        __builtin_prefetch(&copy->given, 1);
+    }
 }
 
 /* Puts the copy into its slot; NULL empties it. A shared copy goes into both slots. */

@@ -81,6 +81,10 @@ static synced_mem_status list_pairs(const struct sm_pair_list *list, struct sm_p
 {
     size_t earlier = 0;
     for (size_t i = 0; i < list->count; i++) {
+        if (i + SM_AHEAD < list->count) {
+            sm_prefetch_record(&list->to[i + SM_AHEAD]->record);
+            sm_prefetch_record(&list->from[i + SM_AHEAD]->record);
+        }
         SM_TRY(check_sizes(list, i, failed));
         struct sm_record *source = sm_first_record(list->from[i]);
         size_t offset = 0;

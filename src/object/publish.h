@@ -7,6 +7,16 @@
 #include "memory/guard.h"
 #include "object/object.h"
 
+/* Begins to load an object that has the record's pointers published. */
+static inline void sm_prefetch_hot(const struct sm_record *record)
+{
+    const struct synced_mem *const hot = record->kind == SM_PIECE ? sm_piece_of(record)->hot : NULL;
+    if (hot) {
+        __builtin_prefetch(hot->on, 1);
+        __builtin_prefetch(&hot->at, 1);
+    }
+}
+
 /* Publishes nothing for a new object. A view, or a divided root, has the head SM_HEAD_OF_PIECES then. */
 void sm_publish_nothing(struct synced_mem *mem);
 

@@ -289,9 +289,19 @@ static synced_mem_status plan_record_move(struct call *call, struct sm_mention *
     return SYNCED_MEM_OK;
 }
 
+/* Loads the records that come soon, and the copies of those that come next. */
+static void prefetch_record(const struct sm_mention *mention, const struct sm_mention *end)
+{
+    if (end - mention > 2 * SM_AHEAD)
+        sm_prefetch_record(mention[2 * SM_AHEAD].record);
+    if (end - mention > SM_AHEAD)
+        sm_prefetch_copies(mention[SM_AHEAD].record);
+}
+
 static synced_mem_status plan_from(struct call *call, struct sm_mention *first)
 {
     for (struct sm_mention *each = first; each < get_end_of_list(call); each++) {
+        prefetch_record(each, get_end_of_list(call));
         SM_TRY(sm_waits_go_on(&call->round.waits, plan_record_move(call, each)));
         call->are_direct = call->are_direct && each->direct;
     }
@@ -343,6 +353,7 @@ static synced_mem_status move_records(struct call *call, struct sm_mention *begi
     batch->reads = call->mentions.count > 1 ? sm_inflight_reserve_many((size_t)(end - begin)) : NULL;
     for (struct sm_mention *each = begin; each < end && status == SYNCED_MEM_OK && call->round.waits.count == 0;
          each++) {
+        prefetch_record(each, end);
         call->round.failed = each->object;
         status = move_record(call, each);
     }
