@@ -16,9 +16,10 @@ struct small {
     enum direction direction;
     size_t size;
     size_t count;
-    synced_mem **mems, **targets; /* targets: of copies on the device */
-    char *host, *device;          /* of the bare blocks; host: device memory too, if they are copied on the device */
-    char *pageable;               /* of the objects, if their host memory is pageable; else NULL */
+    synced_mem **mems, **targets;        /* in the order in which they were made; targets: of copies on the device */
+    synced_mem **named, **named_targets; /* in that in which the call names them */
+    char *host, *device; /* of the bare blocks; host: device memory too, if they are copied on the device */
+    char *pageable;      /* of the objects, if their host memory is pageable; else NULL */
     void **to;
     const void **from;
     size_t *sizes;
@@ -39,13 +40,13 @@ static synced_mem_status copy_all(const struct small *on)
     switch (on->direction) {
     case UP:
     case UP_PAGEABLE:
-        return synced_mem_async_gpu_push_n(on->mems, on->count, on->stream);
+        return synced_mem_async_gpu_push_n(on->named, on->count, on->stream);
     case DOWN:
-        return synced_mem_async_cpu_pull_n(on->mems, on->count, on->stream);
+        return synced_mem_async_cpu_pull_n(on->named, on->count, on->stream);
     case ACROSS:
         break;
     }
-    return synced_mem_async_gpu_copy_n(on->targets, on->mems, on->count, on->stream);
+    return synced_mem_async_gpu_copy_n(on->named_targets, on->named, on->count, on->stream);
 }
 
 static double copy_objects(void *state)
@@ -119,6 +120,8 @@ static void make_small(struct small *on)
     on->stream = bare_stream_create();
     on->mems = array_of(on->count, sizeof *on->mems);
     on->targets = array_of(on->count, sizeof *on->targets);
+    on->named = array_of(on->count, sizeof *on->named);
+    on->named_targets = array_of(on->count, sizeof *on->named_targets);
     on->to = array_of(on->count, sizeof *on->to);
     on->from = array_of(on->count, sizeof *on->from);
     on->sizes = array_of(on->count, sizeof *on->sizes);
@@ -135,6 +138,8 @@ static void make_small(struct small *on)
         on->sizes[i] = on->size;
         on->mems[i] = make_object(on->size);
         on->targets[i] = make_object(on->size);
+        on->named[i] = on->mems[i];
+        on->named_targets[i] = on->targets[i];
         if (on->pageable)
             must_work(synced_mem_set_cpu_data(on->mems[i], on->pageable + i * on->size) == SYNCED_MEM_OK);
         must_work(synced_mem_cpu_data(on->mems[i]) != NULL); /* zeros */
@@ -145,18 +150,23 @@ static void make_small(struct small *on)
     sm_device_await_lists();
 }
 
-/* As a program may name objects in another order than that in which it made them. */
+static void swap(synced_mem **mems, size_t one, size_t other)
+{
+    synced_mem *const mem = mems[one];
+    mems[one] = mems[other];
+    mems[other] = mem;
+}
+
+/* As a program may name objects in another order than that in which it made them. They are released in that order, so
+ * that later objects lie side by side again. */
 static void shuffle(const struct small *on)
 {
     uint64_t random = 1;
     for (size_t i = on->count - 1; i > 0; i--) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         const size_t other = (size_t)(random >> 33) % (i + 1);
-        synced_mem *const mem = on->mems[i], *const target = on->targets[i];
-        on->mems[i] = on->mems[other];
-        on->targets[i] = on->targets[other];
-        on->mems[other] = mem;
-        on->targets[other] = target;
+        swap(on->named, i, other);
+        swap(on->named_targets, i, other);
     }
 }
 
@@ -176,6 +186,8 @@ static void free_small(const struct small *on)
     free(on->pageable);
     free(on->mems);
     free(on->targets);
+    free(on->named);
+    free(on->named_targets);
     free(on->to);
     free(on->from);
     free(on->sizes);
