@@ -270,6 +270,29 @@ START_TEST(calls_on_a_root)
 }
 END_TEST
 
+/* Parts whose pointer the stream has take no step, and those that have changed take as many as they are. */
+START_TEST(accesses_again)
+{
+    enum { CHANGED = 10, STEPS_OF_EACH = 10 };
+    it.stream = open_stream(NON_BLOCKING);
+    for (size_t count = 100; count <= MOST; count *= 10) {
+        divide(count, false);
+        write_on_device();
+        steps = 0;
+        given(synced_mem_mutable_gpu_data_on(it.root, it.stream));
+        ck_assert_uint_eq(steps, 0);
+        for (size_t i = 0; i < CHANGED; i++)
+            OK(synced_mem_clear(it.views[i * count / CHANGED]));
+        steps = 0;
+        given(synced_mem_mutable_gpu_data_on(it.root, it.stream));
+        ck_assert_uint_ge(steps, CHANGED);
+        ck_assert_uint_le(steps, CHANGED * STEPS_OF_EACH);
+        unite();
+    }
+    close_stream(it.stream);
+}
+END_TEST
+
 /* ---- Copies of one object ---- */
 
 struct copies {
@@ -349,7 +372,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("growth with views");
     TCase *const tests = add_case(made, "growth");
-    add_tests(tests, copies_of_one_object, waits_without_memory);
+    add_tests(tests, accesses_again, copies_of_one_object, waits_without_memory);
     tcase_add_loop_test(tests, calls_on_a_root, 0, sizeof rows / sizeof rows[0]);
     return made;
 }
