@@ -69,12 +69,14 @@ START_TEST(no_stay)
 }
 END_TEST
 
-/* A forked child has no kernel, as it has no device. */
+/* A forked child has no kernel, as it has no device. The thread that has loaded it may be about to end, with a lock of
+ * the sanitizer's that the child would wait for. */
 START_TEST(forked_child)
 {
     int status = -1;
     OK(sm_device_resolve(0, &(int){0}));
     ck_assert_uint_gt(await_processors(0), 0);
+    let_others_sleep();
     const pid_t child = fork();
     if (child == 0)
         exit(sm_device_list_processors(0) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
