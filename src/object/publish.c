@@ -36,7 +36,7 @@ static inline __attribute__((always_inline)) struct readers find_readers(const s
     return found;
 }
 
-/* What decides about the publication of a record, each read once. */
+/* The publication of a record depends on these. Each is read once. */
 struct facts {
     unsigned head;
     const struct sm_copy *host;
