@@ -24,16 +24,18 @@ struct call {
     struct sm_transfers transfers; /* queued on the caller's stream, at most one for each pair */
     void *block;                   /* the memory of the transfers; NULL: the caller has it */
     struct sm_host_collection by_host;
-    size_t direct; /* the number of direct pairs in the list */
+    size_t settled; /* pairs whose source's open write the call has settled, and ends after the last pair */
     bool is_complete;
 };
 
 static bool are_all_direct(const struct call *call)
 {
-    return call->direct == call->list.length;
+    return call->list.direct == call->list.length;
 }
 
-/* Returns whether the call's pairs are those of the list, and direct. Each target is published when it is copied. */
+/* Returns whether the call's pairs are those of the list, and direct. Then a target is published when it is copied, and
+ * a source only if its open write ends: to be read in a stream's order withdraws no pointer, as a stream that may write
+ * is the same or is settled. */
 static bool is_call_plain(const struct call *call)
 {
     return are_all_direct(call) && !call->list.has_pieces;
@@ -75,18 +77,34 @@ static void prefetch_pair(const struct sm_pair *pair, const struct sm_pair *end)
     }
 }
 
-/* Each object of a complete plain call is visited once more. */
+static bool is_source_settled(const struct sm_pair *pair)
+{
+    return pair->source && pair->source->writer_fence;
+}
+
+/* For a plain call. */
+static void end_settled_writes(const struct call *call)
+{
+    const struct sm_pair *const end = call->list.pairs + call->list.length;
+    for (const struct sm_pair *pair = call->list.pairs; pair < end; pair++) {
+        prefetch_pair(pair, end);
+        if (!is_source_settled(pair))
+            continue;
+        sm_pair_end_source_write(&call->common, pair);
+        sm_publish_object(call->list.from[pair->of]);
+    }
+}
+
 static void end_round(struct call *call)
 {
-    const bool is_plain = call->is_complete && is_call_plain(call);
-    for (size_t i = 0; i < call->list.count; i++) {
-        if (is_plain) {
-            prefetch_pair(&call->list.pairs[i], call->list.pairs + call->list.length);
-            sm_pair_end_source_write(&call->common, &call->list.pairs[i]);
-        } else {
+    if (call->is_complete && is_call_plain(call)) {
+        if (call->settled > 0)
+            end_settled_writes(call);
+    } else {
+        for (size_t i = 0; i < call->list.count; i++) {
             sm_publish_object(call->list.to[i]);
+            sm_publish_object(call->list.from[i]);
         }
-        sm_publish_object(call->list.from[i]);
     }
     sm_round_end(&call->round);
 }
@@ -122,55 +140,39 @@ static synced_mem_status find_stream(struct call *call)
     return SYNCED_MEM_OK;
 }
 
-/* Checks that the stream is of the device of one of the objects. */
-static synced_mem_status check_devices(struct call *call, size_t of)
+/* Checks that the stream is of the device of one of the objects. Both objects of a direct pair are on its device. */
+static synced_mem_status check_devices(struct call *call)
 {
-    const int its = call->common.stream->device;
-    const int to = sm_device(call->list.to[of]);
-    const int from = sm_device(call->list.from[of]);
-    if (to < 0 || to == its || from == its)
-        return SYNCED_MEM_OK;
-    call->round.failed = call->list.to[of];
-    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
-                   "the stream is used on device %d, but the objects are on devices %d and %d", its, to, from);
-}
-
-/* Takes lost contents out of the heads of the pairs' records, finds out which pairs are direct, and checks that their
- * memory does not overlap. */
-static synced_mem_status plan_pairs(struct call *call, struct sm_expected *expected)
-{
-    struct sm_pair_list *const list = &call->list;
-    const struct sm_pair *const end = list->pairs + list->length;
-    bool has_memory_of_user = false;
-    call->direct = 0;
-    for (struct sm_pair *each = list->pairs; each < end; each++) {
-        prefetch_pair(each, end);
-        if (call->common.stream)
-            SM_TRY(check_devices(call, each->of));
-        sm_drop_lost(each->to);
-        sm_drop_lost(each->from);
-        has_memory_of_user = has_memory_of_user || sm_pair_has_memory_of_user(&call->common, each);
-        sm_pair_plan(&call->common, each, expected);
-        call->direct += each->direct;
+    for (size_t i = 0; i < call->list.length; i++) {
+        const size_t of = call->list.pairs[i].of;
+        const int its = call->common.stream->device;
+        const int to = sm_device(call->list.to[of]);
+        const int from = sm_device(call->list.from[of]);
+        if (to < 0 || to == its || from == its)
+            continue;
+        call->round.failed = call->list.to[of];
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                       "the stream is used on device %d, but the objects are on devices %d and %d", its, to, from);
     }
-    if (has_memory_of_user)
-        SM_TRY(sm_check_overlaps(&call->common, list->pairs, list->length, &call->round.failed));
     return SYNCED_MEM_OK;
 }
 
 /* Lists the pairs after the first checks, and does the others. */
-static synced_mem_status check_and_list(struct call *call, struct sm_expected *expected)
+static synced_mem_status check_and_list(struct call *call)
 {
     const bool has_parts = call->list.has_pieces || call->round.has_parts;
     if (call->round.roots.count < 2 * call->list.count) /* a root has several of the objects */
         SM_TRY(sm_check_names(call->list.to, call->list.from, call->list.count, &call->round.failed));
-    SM_TRY(sm_pair_list_fill(&call->list, has_parts, &call->round.failed));
+    if (call->common.side == SM_GPU)
+        SM_TRY(find_stream(call));
+    SM_TRY(sm_pair_list_fill(&call->list, &call->common, has_parts, &call->round.failed));
     call->common.unlocked = has_parts && sm_roots_have_parts(&call->round.roots);
     call->common.by_host = &call->by_host;
     call->by_host.room = call->list.length;
-    if (call->common.side == SM_GPU)
-        SM_TRY(find_stream(call));
-    SM_TRY(plan_pairs(call, expected));
+    if (call->common.stream && !are_all_direct(call))
+        SM_TRY(check_devices(call));
+    if (call->list.has_memory_of_user)
+        SM_TRY(sm_check_overlaps(&call->common, call->list.pairs, call->list.length, &call->round.failed));
     return make_room(call, count_at_once(call));
 }
 
@@ -283,6 +285,7 @@ static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begi
             sm_pair_set_heads(&call->common, pair, are_sent ? entered : SYNCED_MEM_ERR_CUDA);
         if (is_call_plain(call))
             sm_publish_object(call->list.to[pair->of]);
+        call->settled += is_source_settled(pair);
     }
     if (!are_sent || (copied && entered != SYNCED_MEM_OK))
         call->round.failed = NULL; /* it may be because of any of the pairs */
@@ -291,8 +294,9 @@ static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begi
     return copied ? entered : status;
 }
 
-static synced_mem_status copy_pairs(struct call *call, const struct sm_expected *expected)
+static synced_mem_status copy_pairs(struct call *call)
 {
+    const struct sm_expected *const expected = &call->list.expected;
     struct sm_batch *const batch = &call->transfers.batch;
     struct sm_pair *const end = call->list.pairs + call->list.length;
     const size_t most = count_at_once(call);
@@ -338,14 +342,13 @@ static void end_source_writes(const struct call *call)
  * after the last pair has succeeded: pointers stay valid if the call fails. */
 static synced_mem_status run_locked_round(struct call *call)
 {
-    struct sm_expected expected = {.count = 0};
-    synced_mem_status status = check_and_list(call, &expected);
+    synced_mem_status status = check_and_list(call);
     if (status == SYNCED_MEM_OK && !are_all_direct(call))
         status = obtain_targets(call);
     if (status == SYNCED_MEM_OK && !are_all_direct(call))
         status = find_waits(call);
     if (status == SYNCED_MEM_OK)
-        status = copy_pairs(call, &expected);
+        status = copy_pairs(call);
     call->is_complete = status == SYNCED_MEM_OK && (are_all_direct(call) || are_all_done(call));
     if (call->is_complete && !is_call_plain(call))
         end_source_writes(call);

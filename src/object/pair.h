@@ -17,23 +17,25 @@
 #include "copy/host_transfer.h"
 #include "copy/transfer.h"
 
+/* Direct pairs use the first members alone. */
 struct sm_pair {
     struct sm_record *to;
     struct sm_record *from;
     size_t of;          /* the index of the caller's pair */
-    size_t offset;      /* in the caller's pair */
     size_t from_offset; /* of the contents in from */
     size_t size;        /* of to */
-    bool done;          /* the contents are in to, or arrive without the host */
-    bool direct;        /* neither a wait nor memory is needed, and the transfer stays on the stream's device */
-    bool queued;        /* the transfer is queued on the caller's stream and not entered */
-    struct sm_stream
-        *fresh; /* the target's new memory is usable in this stream's order, and has no fence yet; or NULL */
-    /* The copy that was read; NULL: none. With its count of writes and its pointer then. */
+    /* The copy that was read; NULL: none. With its pointer, to the first byte that was read, and its count of writes
+     * then. */
     struct sm_copy *source;
+    const char *source_data;
     unsigned source_writes;
-    const char *source_data; /* the first byte that was read */
-    bool reads_gpu;          /* it is the device copy, or shared */
+    bool reads_gpu; /* it is the device copy, or shared */
+    bool done;      /* the contents are in to, or arrive without the host */
+    bool direct;    /* neither a wait nor memory is needed, and the transfer stays on the stream's device */
+    bool queued;    /* the transfer is queued on the caller's stream and not entered */
+    size_t offset;  /* in the caller's pair */
+    /* The target's new memory is usable in this stream's order, and has no fence yet; NULL: it is not new. */
+    struct sm_stream *fresh;
     /* The fence of a begun transfer, held; NULL: none. The members below show whether another call has used the target
      * meanwhile. */
     struct sm_fence *arrival;

@@ -2,6 +2,8 @@
 #include "object/pair_list.h"
 
 #include "base/status.h"
+#include "object/head.h"
+#include "object/overlap.h"
 #include "object/piece.h"
 #include "object/span.h"
 
@@ -77,14 +79,55 @@ static const struct sm_pair *find_earlier(const struct sm_pair_list *list, size_
     return &list->pairs[*earlier];
 }
 
-static synced_mem_status list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs, struct synced_mem **failed)
+/* What was done of the earlier pair is done of this one. */
+static void inherit(struct sm_pair *pair, const struct sm_pair *earlier)
+{
+    if (!earlier || !earlier->done)
+        return;
+    pair->done = true;
+    pair->source = earlier->source;
+    pair->source_writes = earlier->source_writes;
+    pair->source_data = earlier->source_data + (pair->offset - earlier->offset);
+    pair->reads_gpu = earlier->reads_gpu;
+}
+
+/* What is found out about all pairs while they are listed. */
+struct plan {
+    const struct sm_pairs *common;
+    size_t direct;
+    struct sm_expected expected;
+    bool has_memory_of_user;
+};
+
+static void plan_pair(struct plan *plan, struct sm_pair *pair)
+{
+    sm_drop_lost(pair->to);
+    sm_drop_lost(pair->from);
+    plan->has_memory_of_user = plan->has_memory_of_user || sm_pair_has_memory_of_user(plan->common, pair);
+    sm_pair_plan(plan->common, pair, &plan->expected);
+    plan->direct += pair->direct;
+}
+
+/* Loads the records of objects that come soon, and the copies of those that come next. A record in a view is no
+ * record of its bytes. */
+static void prefetch_objects(const struct sm_pair_list *list, size_t i, bool has_parts)
+{
+    if (i + 2 * SM_AHEAD < list->count) {
+        sm_prefetch_record(&list->to[i + 2 * SM_AHEAD]->record);
+        sm_prefetch_record(&list->from[i + 2 * SM_AHEAD]->record);
+    }
+    if (i + SM_AHEAD < list->count && !has_parts) {
+        sm_prefetch_copies(&list->to[i + SM_AHEAD]->record);
+        sm_prefetch_copies(&list->from[i + SM_AHEAD]->record);
+    }
+}
+
+static synced_mem_status list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs, bool has_parts,
+                                    struct plan *plan, struct synced_mem **failed)
 {
     size_t earlier = 0;
     for (size_t i = 0; i < list->count; i++) {
-        if (i + SM_AHEAD < list->count) {
-            sm_prefetch_record(&list->to[i + SM_AHEAD]->record);
-            sm_prefetch_record(&list->from[i + SM_AHEAD]->record);
-        }
+        prefetch_objects(list, i, has_parts);
         SM_TRY(check_sizes(list, i, failed));
         struct sm_record *source = sm_first_record(list->from[i]);
         size_t offset = 0;
@@ -101,16 +144,10 @@ static synced_mem_status list_pairs(const struct sm_pair_list *list, struct sm_p
                                       .offset = offset,
                                       .from_offset = offset - source_offset,
                                       .size = sm_size_of(target)};
-            const struct sm_pair *const before = find_earlier(list, &earlier, pairs);
-            if (before && before->done) {
-                pairs->done = true;
-                pairs->source = before->source;
-                pairs->source_writes = before->source_writes;
-                pairs->source_data = before->source_data + (offset - before->offset);
-                pairs->reads_gpu = before->reads_gpu;
-            }
+            inherit(pairs, find_earlier(list, &earlier, pairs));
             sm_hold_record(target);
             sm_hold_record(source);
+            plan_pair(plan, pairs);
             offset += sm_size_of(target);
             pairs++;
         }
@@ -124,8 +161,10 @@ static void release_pair(const struct sm_pair *pair)
     sm_drop_record(pair->from);
 }
 
-synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts, struct synced_mem **failed)
+synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, const struct sm_pairs *common, bool has_parts,
+                                    struct synced_mem **failed)
 {
+    struct plan plan = {.common = common};
     if (has_parts)
         SM_TRY(align_all(list, failed));
     const size_t length = has_parts ? count_pairs(list) : list->count;
@@ -134,7 +173,7 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts, s
     struct sm_pair *const pairs = length > 1 ? block : &first;
     if (!pairs)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", length);
-    const synced_mem_status status = list_pairs(list, pairs, failed);
+    const synced_mem_status status = list_pairs(list, pairs, has_parts, &plan, failed);
     if (status != SYNCED_MEM_OK) {
         free(block);
         return status;
@@ -147,6 +186,9 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts, s
     list->one = pairs[0];
     list->pairs = block ? block : &list->one;
     list->length = length;
+    list->direct = plan.direct;
+    list->expected = plan.expected;
+    list->has_memory_of_user = plan.has_memory_of_user;
     return SYNCED_MEM_OK;
 }
 

@@ -17,13 +17,18 @@ struct sm_pair_list {
     size_t length;
     struct sm_pair *block; /* the pairs' memory; NULL: they are in one */
     struct sm_pair one;
-    bool has_pieces; /* some of the records are held, as they are pieces */
+    bool has_pieces;             /* some of the records are held, as they are pieces */
+    size_t direct;               /* the number of direct pairs */
+    struct sm_expected expected; /* their transfers */
+    bool has_memory_of_user;     /* the memory of pairs may overlap */
 };
 
-/* Lists the pairs. has_parts: an object is in parts, or was when they were listed before. What was done of the pairs
- * listed before stays done. No pair has a begun transfer. On failure the list is as before. ERR_INVALID_ARGUMENT: two
- * objects differ in size; *failed is the target. ERR_OUT_OF_HOST_MEMORY. */
-synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, bool has_parts, struct synced_mem **failed);
+/* Lists the pairs, takes lost contents out of the heads of their records, and plans them (pair.h). has_parts: an object
+ * is in parts, or was when they were listed before. What was done of the pairs listed before stays done. No pair has a
+ * begun transfer. On failure the list is as before. ERR_INVALID_ARGUMENT: two objects differ in size; *failed is the
+ * target. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, const struct sm_pairs *common, bool has_parts,
+                                    struct synced_mem **failed);
 
 /* Lets go of the records, and frees the list. No lock may be held: it takes and releases them. */
 void sm_pair_list_end(struct sm_pair_list *list);
