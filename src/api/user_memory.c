@@ -76,8 +76,9 @@ static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory
                        "%p is memory of the host, not of a device: pass it as host memory", memory->gpu_data);
     SM_TRY(sm_copy_wrap(memory->gpu_data, sm_size(mem), facts.device, memory->callback, memory->user, out));
     (*out)->read_only = (memory->flags & SYNCED_MEM_MEMORY_READ_ONLY) != 0;
+    struct sm_replaced none = {.uses = NULL}; /* the copy is new */
     if (!memory->stream)
-        sm_inflight_given(*out, NULL, sm_stream_any(facts.device), true);
+        sm_inflight_given(*out, NULL, sm_stream_any(facts.device), true, &none);
     return SYNCED_MEM_OK;
 }
 

@@ -136,7 +136,9 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
     synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     struct sm_use *const use = sm_inflight_reserve();
     if (use) { /* it is ended together with a streamless use that is open */
-        sm_inflight_given(copy, use, sm_stream_any(copy->device), false);
+        struct sm_replaced replaced = {.uses = NULL};
+        sm_inflight_given(copy, use, sm_stream_any(copy->device), false, &replaced);
+        sm_replaced_drop(&replaced);
         status = sm_inflight_end(copy, sm_stream_any(copy->device));
     }
     if (status == SYNCED_MEM_OK)

@@ -187,7 +187,7 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
     struct sm_file_job *const job = writes->job;
     struct sm_file_part *const part = &job->parts[job->count++];
     struct sm_use *const use = writes->reserved;
-    struct sm_use *earlier = NULL;
+    struct sm_replaced replaced = {.uses = NULL};
     assert(job->count <= writes->room && source->size > 0);
     writes->reserved = use->next;
     use->next = NULL;
@@ -200,8 +200,8 @@ void sm_file_writes_add(struct sm_file_writes *writes, const struct sm_file_sour
     job->bytes += source->size;
     wait_if_full(job, &job->arrivals);
     (void)sm_waits_add(&job->arrivals, source->after);
-    sm_inflight_read(source->copy, use, sm_fence_hold(job->fence), &earlier);
-    sm_uses_free(earlier);
+    sm_inflight_read(source->copy, use, sm_fence_hold(job->fence), &replaced);
+    sm_replaced_drop(&replaced);
     if (source->internal) {
         sm_count_up(SM_COUNT_d2h_transfers, 1);
         sm_count_up(SM_COUNT_d2h_bytes, source->size);

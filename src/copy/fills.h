@@ -3,7 +3,8 @@
 #ifndef SM_FILLS_H
 #define SM_FILLS_H
 
-#include "copy/copy.h"
+#include "copy/kernel_list.h"
+#include "copy/transfer.h"
 
 #include <stddef.h>
 
@@ -12,10 +13,29 @@ struct sm_fill {
     size_t size; /* from the copy's first byte on */
 };
 
-/* Queues the fills on the stream, behind the work in flight on the copies, and enters them as the copies' writes, with
- * one event. Blocks as sm_transfer_enter(). On failure some of the copies may be written or untracked. Errors: as
- * sm_transfer_fill(). */
-synced_mem_status sm_fill_copies(const struct sm_fill *fills, size_t count, unsigned char value,
-                                 struct sm_stream *stream);
+/* The fills of one call. The caller provides the arrays, and the other members are zeros. */
+struct sm_fills {
+    struct sm_stream *stream;
+    struct sm_fill *list;
+    size_t count;
+    struct sm_kernel_list kernel;
+};
+
+/* The memory of one fill. */
+struct sm_fills_row {
+    struct sm_fill fill;
+    struct sm_list_entry entry;
+};
+
+/* Lays the arrays out in a block of room rows. Returns the first byte behind the arrays. */
+void *sm_fills_lay_out(struct sm_fills *fills, struct sm_stream *stream, void *block, size_t room);
+
+/* Makes the stream come after the work in flight on the copy, and lists its fill. Blocks and fails as
+ * sm_transfer_order(). */
+synced_mem_status sm_fills_add(struct sm_fills *fills, struct sm_copy *to, size_t size);
+
+/* Queues the fills with one byte, and enters them as the copies' writes, with one event. Blocks as sm_transfer_enter(). On
+ * failure some of the copies may be written or untracked. Errors: as sm_transfer_fill(). */
+synced_mem_status sm_fills_send(struct sm_fills *fills, unsigned char value);
 
 #endif

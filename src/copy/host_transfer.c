@@ -97,7 +97,7 @@ static synced_mem_status begin_collection(struct sm_host_collection *collection)
 synced_mem_status sm_host_collection_add(struct sm_host_collection *collection, struct sm_copy *to,
                                          struct sm_copy *from, size_t from_offset, size_t size)
 {
-    struct sm_use *earlier = NULL;
+    struct sm_replaced replaced = {.uses = NULL};
     struct sm_use *const read = sm_inflight_reserve();
     synced_mem_status status = read ? begin_collection(collection) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status != SYNCED_MEM_OK) {
@@ -107,8 +107,8 @@ synced_mem_status sm_host_collection_add(struct sm_host_collection *collection, 
     struct host_transfer *const transfer = get_transfer_of(collection->fence);
     transfer->ranges[transfer->count++] =
         (struct sm_host_range){.to = sm_copy_data(to), .from = (char *)sm_copy_data(from) + from_offset, .size = size};
-    sm_inflight_read(from, read, sm_fence_hold(collection->fence), &earlier);
-    sm_uses_free(earlier);
+    sm_inflight_read(from, read, sm_fence_hold(collection->fence), &replaced);
+    sm_replaced_drop(&replaced);
     sm_inflight_written(to, sm_fence_hold(collection->fence));
     to->arriving = true;
     return SYNCED_MEM_OK;

@@ -31,12 +31,12 @@ static bool is_transfer(const struct sm_use *use)
     return !use->by;
 }
 
-static void free_uses(struct sm_use **list)
+static void replace_uses(struct sm_use **list, struct sm_replaced *replaced)
 {
     while (*list) {
         struct sm_use *const use = *list;
         *list = use->next;
-        sm_use_free(use);
+        sm_replaced_add_use(replaced, use);
     }
 }
 
@@ -248,14 +248,23 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy)
 
 /* ---- Entering ---- */
 
+void sm_inflight_forget_uses(struct sm_copy *copy, struct sm_replaced *replaced)
+{
+    sm_replaced_add_fence(replaced, copy->writer_fence);
+    sm_replaced_add_stream(replaced, copy->writer);
+    copy->writer_fence = NULL;
+    copy->writer = NULL;
+    replace_uses(&copy->reads, replaced);
+    replace_uses(&copy->covered, replaced);
+}
+
 void sm_inflight_forget(struct sm_copy *copy)
 {
+    struct sm_replaced replaced = {.uses = NULL};
     copy->write_is_covered = false;
     replace_fence(&copy->write, NULL);
-    replace_fence(&copy->writer_fence, NULL);
-    sm_inflight_end_write(copy);
-    free_uses(&copy->reads);
-    free_uses(&copy->covered);
+    sm_inflight_forget_uses(copy, &replaced);
+    sm_replaced_drop(&replaced);
 }
 
 void sm_inflight_filled(struct sm_copy *copy, struct sm_fence *fence)
@@ -278,8 +287,8 @@ bool sm_inflight_is_lost(const struct sm_copy *copy)
 
 /* Of several ended uses of one stream the last stands for all. So the lists grow no longer than the number of streams.
  * Returns the number of other uses. */
-static unsigned remove_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than,
-                                    struct sm_use **removed)
+static unsigned replace_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than,
+                                     struct sm_replaced *replaced)
 {
     struct sm_use **link = list;
     unsigned others = 0;
@@ -287,7 +296,7 @@ static unsigned remove_earlier_uses(struct sm_use **list, const struct sm_stream
         struct sm_use *const use = *link;
         if (use->by == by && use->fence && use->fence->stream == than->stream) {
             *link = use->next;
-            prepend_use(removed, use);
+            sm_replaced_add_use(replaced, use);
         } else {
             link = &use->next;
             others++;
@@ -329,10 +338,11 @@ static __attribute__((noinline)) void poll_long_lists(struct sm_copy *copy, unsi
         poll_uses(copy, copy->covered);
 }
 
-void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier)
+void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence,
+                      struct sm_replaced *replaced)
 {
-    const unsigned reads = copy->reads ? remove_earlier_uses(&copy->reads, NULL, fence, earlier) : 0;
-    const unsigned covered = copy->covered ? remove_earlier_uses(&copy->covered, NULL, fence, earlier) : 0;
+    const unsigned reads = copy->reads ? replace_earlier_uses(&copy->reads, NULL, fence, replaced) : 0;
+    const unsigned covered = copy->covered ? replace_earlier_uses(&copy->covered, NULL, fence, replaced) : 0;
     if (reads >= MANY_USES || covered >= MANY_USES)
         poll_long_lists(copy, reads, covered);
     *reserved = (struct sm_use){.fence = fence};
@@ -377,8 +387,14 @@ void sm_inflight_put_back(struct sm_copy *copy, struct sm_use *use)
         prepend_use(&copy->reads, use);
 }
 
+static void reopen_use(struct sm_use *use, struct sm_replaced *replaced)
+{
+    sm_replaced_add_fence(replaced, use->fence);
+    use->fence = NULL;
+}
+
 /* Whoever waits for this open write waits for all work before it. */
-static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream)
+static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream, struct sm_replaced *replaced)
 {
     struct sm_use *before = copy->reads;
     copy->reads = NULL;
@@ -386,28 +402,29 @@ static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream
         struct sm_use *const use = before;
         before = use->next;
         if (use->by == stream) {
-            replace_fence(&use->fence, NULL);
+            reopen_use(use, replaced);
             prepend_use(&copy->reads, use);
         } else if (is_transfer(use)) {
             prepend_use(&copy->covered, use);
         } else {
-            sm_use_free(use);
+            sm_replaced_add_use(replaced, use);
         }
     }
-    replace_fence(&copy->writer_fence, NULL);
-    sm_stream_hold(stream);
-    sm_inflight_end_write(copy);
+    sm_replaced_add_fence(replaced, copy->writer_fence);
+    sm_replaced_add_stream(replaced, copy->writer);
+    copy->writer_fence = NULL;
     copy->writer = stream;
     copy->writes++;
     copy->write_is_covered = true;
     copy->arriving = false;
 }
 
-void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing)
+void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing,
+                       struct sm_replaced *replaced)
 {
     copy->streamless = copy->streamless || stream->kind == SM_STREAM_ANY;
     if (writing) {
-        give_pointer_to_write(copy, stream);
+        give_pointer_to_write(copy, stream, replaced);
         sm_inflight_unreserve(reserved);
         return;
     }
@@ -417,7 +434,8 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
     struct sm_use *use = *link;
     if (use) {
         *link = use->next;
-        replace_fence(&use->fence, NULL);
+        reopen_use(use, replaced);
+        sm_replaced_add_stream(replaced, stream);
         sm_inflight_unreserve(reserved);
     } else {
         const unsigned reads = count_uses(copy->reads);
@@ -425,7 +443,7 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
         if (reads >= MANY_USES || covered >= MANY_USES)
             poll_long_lists(copy, reads, covered);
         use = reserved;
-        use->by = sm_stream_hold(stream);
+        use->by = stream;
     }
     /* The stream that was given the pointer last comes first, where the hot path finds it. */
     prepend_use(&copy->reads, use);
@@ -449,11 +467,11 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
     if (copy->writer == stream)
         sm_inflight_end_write(copy);
     if (use) {
-        struct sm_use *earlier = NULL;
-        (void)remove_earlier_uses(&copy->reads, sm_ended_use, use->fence, &earlier);
-        sm_uses_free(earlier);
-        sm_stream_drop(use->by);
+        struct sm_replaced replaced = {.uses = NULL};
+        (void)replace_earlier_uses(&copy->reads, sm_ended_use, use->fence, &replaced);
+        sm_replaced_add_stream(&replaced, use->by);
         use->by = sm_ended_use;
+        sm_replaced_drop(&replaced);
     }
     return SYNCED_MEM_OK;
 }

@@ -44,6 +44,53 @@ static inline bool sm_use_is_open(const struct sm_use *use)
     return !use->fence && sm_use_is_by_stream(use);
 }
 
+/* What new work replaces: the structs of uses, and holds on fences and streams. Most copies of a call had the same fence
+ * and stream, so that the holds on each are given up at once. Zeros: nothing. */
+struct sm_replaced {
+    struct sm_use *uses; /* without their holds, linked by next */
+    struct sm_fence *fence;
+    size_t fences; /* holds on it */
+    struct sm_stream *stream;
+    size_t streams; /* holds on it */
+};
+
+/* Takes over a hold. Ignores NULL. */
+static inline void sm_replaced_add_fence(struct sm_replaced *replaced, struct sm_fence *fence)
+{
+    if (fence && fence != replaced->fence) {
+        if (replaced->fence)
+            sm_fence_drop_often(replaced->fence, replaced->fences);
+        replaced->fence = fence;
+        replaced->fences = 0;
+    }
+    replaced->fences += fence != NULL;
+}
+
+/* Does the same for a stream. */
+static inline void sm_replaced_add_stream(struct sm_replaced *replaced, struct sm_stream *stream)
+{
+    if (stream && stream != replaced->stream) {
+        if (replaced->stream)
+            sm_stream_drop_often(replaced->stream, replaced->streams);
+        replaced->stream = stream;
+        replaced->streams = 0;
+    }
+    replaced->streams += stream != NULL;
+}
+
+/* Takes over a use that was handed in, with its holds. */
+static inline void sm_replaced_add_use(struct sm_replaced *replaced, struct sm_use *use)
+{
+    sm_replaced_add_fence(replaced, use->fence);
+    if (sm_use_is_by_stream(use))
+        sm_replaced_add_stream(replaced, use->by);
+    use->next = replaced->uses;
+    replaced->uses = use;
+}
+
+/* Gives up all that was replaced. */
+void sm_replaced_drop(const struct sm_replaced *replaced);
+
 /* Returns whether the copy has neither a use nor a fence. It may still have untracked work. */
 static inline bool sm_inflight_is_none(const struct sm_copy *copy)
 {
@@ -144,9 +191,24 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy);
 
 /* Forgets all work. */
 void sm_inflight_forget(struct sm_copy *copy);
+/* The part of it for a copy without a write. What is forgotten adds to replaced. */
+void sm_inflight_forget_uses(struct sm_copy *copy, struct sm_replaced *replaced);
 
-/* Makes the fence the copy's write; NULL: the write is done. Forgets all earlier work, since this write came after it.
- * Takes over the caller's hold. */
+/* Makes the fence the copy's write; NULL: the write is done. Forgets all earlier work, since this write came after it;
+ * it adds to replaced. Takes over the caller's hold. */
+static inline void sm_inflight_written_of_several(struct sm_copy *copy, struct sm_fence *fence,
+                                                  struct sm_replaced *replaced)
+{
+    copy->write_is_covered = false;
+    sm_replaced_add_fence(replaced, copy->write);
+    copy->write = NULL;
+    if (!sm_inflight_is_none(copy))
+        sm_inflight_forget_uses(copy, replaced);
+    copy->write = fence;
+    copy->writes++;
+}
+
+/* Does the same for one copy. */
 static inline void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence)
 {
     copy->write_is_covered = false;
@@ -177,18 +239,19 @@ void sm_inflight_unreserve(struct sm_use *use);
 void sm_inflight_unreserve_many(struct sm_use *list);
 /* Gives back a use that was handed in, with its holds. */
 void sm_use_free(struct sm_use *use);
-/* Does the same for a list of uses that have fences and are by no stream. */
-void sm_uses_free(struct sm_use *list);
 /* Frees the memory of free uses. */
 void sm_inflight_trim(void);
 
-/* Enters a transfer from the copy as a read. Takes over the reservation and the caller's hold on the fence. Adds the
- * structs of earlier transfers on the stream to a list for sm_uses_free(). */
-void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier);
+/* Enters a transfer from the copy as a read. Takes over the reservation and the caller's hold on the fence. Earlier
+ * transfers on the stream add to replaced. */
+void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence,
+                      struct sm_replaced *replaced);
 
 /* Enters that the stream has the pointer from now on, to read or to write. All work that it has to come after must be
- * queued on it or waited for. Takes over the reservation, which may be NULL to write. */
-void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing);
+ * queued on it or waited for. Takes over the caller's hold on the stream, and the reservation, which may be NULL to
+ * write. Earlier uses add to replaced. */
+void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing,
+                       struct sm_replaced *replaced);
 
 /* Returns whether a stream with this handle, which the hot path can use, has the pointer to read. If so, it becomes the
  * last reader. */

@@ -682,7 +682,7 @@ static synced_mem_status open_fences(struct job *job)
 synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *internal,
                                   struct sm_fence *after)
 {
-    struct sm_use *earlier = NULL;
+    struct sm_replaced replaced = {.uses = NULL};
     struct sm_use *const read = sm_inflight_reserve();
     struct job *const job = read ? create_job(transfer, internal, after) : NULL;
     const synced_mem_status status = job ? open_fences(job) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
@@ -693,8 +693,8 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
         return status;
     }
     sm_bulk_begin(internal->device, transfer->direction);
-    sm_inflight_read(transfer->from, read, sm_fence_hold(job->up ? job->host_fence : job->device_fence), &earlier);
-    sm_uses_free(earlier);
+    sm_inflight_read(transfer->from, read, sm_fence_hold(job->up ? job->host_fence : job->device_fence), &replaced);
+    sm_replaced_drop(&replaced);
     sm_inflight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));
     transfer->to->arriving = true;
     transfer->to->arrivals++;

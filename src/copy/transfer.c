@@ -179,13 +179,13 @@ static synced_mem_status queue_copy(struct sm_transfer *transfer, struct sm_stre
 }
 
 /* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read
- * takes over a hold, and adds to earlier. */
-static void release_source(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_use **earlier)
+ * takes over a hold, and adds to replaced. */
+static void release_source(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_replaced *replaced)
 {
     if (transfer->bounce)
         sm_bounce_give(transfer->bounce, fence);
     else if (fence && transfer->read)
-        sm_inflight_read(transfer->from, transfer->read, fence, earlier);
+        sm_inflight_read(transfer->from, transfer->read, fence, replaced);
     else if (transfer->read)
         sm_inflight_unreserve(transfer->read);
     transfer->bounce = NULL;
@@ -295,20 +295,6 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     return SYNCED_MEM_OK;
 }
 
-/* The earlier work that entered transfers replace: the structs of reads, and holds on the fence of writes. Most targets
- * of a call have the same fence, which is then dropped once. */
-struct replaced {
-    struct sm_use *reads;
-    struct sm_fence *write;
-    size_t writes;
-};
-
-static void drop_replaced_writes(const struct replaced *replaced)
-{
-    if (replaced->write)
-        sm_fence_drop_often(replaced->write, replaced->writes);
-}
-
 /* Takes over a hold on the fence. */
 static struct sm_fence *begin_arrival(const struct sm_transfer *transfer, struct sm_fence *fence)
 {
@@ -329,19 +315,13 @@ static inline __attribute__((always_inline)) void count_transfer(const struct sm
     }
 }
 
-static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct replaced *replaced)
+static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_replaced *replaced)
 {
-    struct sm_copy *const to = transfer->to;
+    struct sm_fence *const arrival = transfer->arrival ? begin_arrival(transfer, fence) : fence;
     count_transfer(transfer);
-    release_source(transfer, fence, &replaced->reads);
-    if (to->write != replaced->write) {
-        drop_replaced_writes(replaced);
-        replaced->write = to->write;
-        replaced->writes = 0;
-    }
-    replaced->writes++;
-    to->write = NULL;
-    enter_write(to, transfer->arrival ? begin_arrival(transfer, fence) : fence);
+    release_source(transfer, fence, replaced);
+    sm_inflight_written_of_several(transfer->to, arrival, replaced);
+    transfer->to->arriving = arrival != NULL;
 }
 
 static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
@@ -372,7 +352,7 @@ static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, str
                                                struct sm_stream *stream)
 {
     struct sm_fence *fence;
-    struct sm_use *earlier = NULL;
+    struct sm_replaced replaced = {.uses = NULL};
     bool untracked;
     const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
     give_gathered(gather, fence, untracked);
@@ -385,9 +365,8 @@ static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, str
     if (fence && transfer->size >= SM_BULK_BYTES)
         sm_bulk_note(stream->device, transfer->direction, fence);
     count_transfer(transfer);
-    release_source(transfer, fence, &earlier);
-    if (earlier)
-        sm_uses_free(earlier);
+    release_source(transfer, fence, &replaced);
+    sm_replaced_drop(&replaced);
     enter_write(transfer->to, transfer->arrival ? begin_arrival(transfer, fence) : fence);
     return SYNCED_MEM_OK;
 }
@@ -396,7 +375,7 @@ static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_tra
                                                                    struct sm_gather *gather, struct sm_stream *stream)
 {
     struct sm_fence *fence;
-    struct replaced replaced = {.reads = NULL};
+    struct sm_replaced replaced = {.uses = NULL};
     bool untracked;
     const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
     size_t holds = count; /* each transfer takes over one for its write, and one for its read */
@@ -416,8 +395,7 @@ static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_tra
         else
             give_up_transfer(&transfers[i], untracked, stream);
     }
-    sm_uses_free(replaced.reads);
-    drop_replaced_writes(&replaced);
+    sm_replaced_drop(&replaced);
     sm_fence_drop(fence);
     return status;
 }

@@ -47,17 +47,14 @@ void sm_use_free(struct sm_use *use)
     sm_slab_give(&uses, use);
 }
 
-/* Uses that have the same fence and stand side by side give up their holds at once. */
-void sm_uses_free(struct sm_use *list)
+void sm_replaced_drop(const struct sm_replaced *replaced)
 {
-    for (const struct sm_use *use = list; use;) {
-        struct sm_fence *const fence = use->fence;
-        size_t holders = 0;
-        for (; use && use->fence == fence; use = use->next)
-            holders++;
-        sm_fence_drop_often(fence, holders);
-    }
-    sm_slab_give_list(&uses, list);
+    if (replaced->fence)
+        sm_fence_drop_often(replaced->fence, replaced->fences);
+    if (replaced->stream)
+        sm_stream_drop_often(replaced->stream, replaced->streams);
+    if (replaced->uses)
+        sm_slab_give_list(&uses, replaced->uses);
 }
 
 void sm_inflight_trim(void)

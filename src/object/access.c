@@ -96,6 +96,7 @@ static synced_mem_status order_stream(struct sm_transaction *transaction, enum s
     const struct sm_records *const records = &transaction->work;
     struct sm_waits *const waits = &transaction->waits;
     for (size_t i = 0; i < records->count; i++) {
+        sm_prefetch_listed(records, i);
         struct sm_copy *const copy = sm_copy_of(records->list[i], SM_GPU);
         if (sm_inflight_is_behind(stream, copy, mode != SM_READ))
             continue;
@@ -193,22 +194,24 @@ static void give_records(struct sm_transaction *transaction, struct sm_use *rese
                          enum sm_mode mode)
 {
     const struct sm_records *const records = &transaction->work;
+    struct sm_replaced replaced = {.uses = NULL};
     transaction->is_published = !sm_has_one_record(transaction->mem);
+    sm_stream_hold_often(stream, records->count);
     for (size_t i = 0; i < records->count; i++) {
         struct sm_record *const each = records->list[i];
-        if (i + SM_AHEAD < records->count) {
-            sm_prefetch_copies(records->list[i + SM_AHEAD]);
+        sm_prefetch_listed(records, i);
+        if (i + SM_AHEAD < records->count)
             sm_prefetch_hot(records->list[i + SM_AHEAD]);
-        }
         struct sm_use *const use = reserved;
         reserved = use ? use->next : NULL;
         if (use)
             *use = (struct sm_use){.next = NULL};
-        sm_inflight_given(sm_copy_of(each, SM_GPU), use, stream, mode != SM_READ);
+        sm_inflight_given(sm_copy_of(each, SM_GPU), use, stream, mode != SM_READ, &replaced);
         finish_record(each, SM_GPU, mode);
         if (transaction->is_published)
             sm_publish(each);
     }
+    sm_replaced_drop(&replaced);
 }
 
 /* Returns whether the memory is filled first, so that bytes the caller leaves unwritten show. */

@@ -136,64 +136,51 @@ static synced_mem_status find_zeros_stream(const struct synced_mem *mem, const s
     return SYNCED_MEM_OK;
 }
 
-/* Fills of device copies, and their records. */
-struct device_zeros {
-    struct sm_fill *fills;
-    struct sm_record **records;
-    size_t count;
-};
-
 /* Lists the pieces that have no contents, once their memory is ready. Memory that both sides use is left to sm_fetch():
- * it was not known before the record had memory. */
-static synced_mem_status list_device_zeros(const struct sm_records *records, enum sm_mode mode,
-                                           struct sm_stream *stream, struct sm_waits *waits, struct device_zeros *zeros)
+ * it was not known before the record had memory. filled: gets the record of each listed one. */
+static synced_mem_status list_device_zeros(const struct sm_records *records, enum sm_mode mode, struct sm_fills *fills,
+                                           struct sm_record **filled, struct sm_waits *waits)
 {
     for (size_t i = 0; i < records->count; i++) {
         struct sm_record *const each = records->list[i];
-        if (i + SM_AHEAD < records->count)
-            sm_prefetch_copies(records->list[i + SM_AHEAD]);
+        sm_prefetch_listed(records, i);
         if (!is_zeroed_on_device(each, mode))
             continue;
-        SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, stream, waits)));
+        SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, fills->stream, waits)));
         if (waits->count > 0 || sm_shared_copy(each))
             continue;
-        zeros->fills[zeros->count] = (struct sm_fill){sm_copy_of(each, SM_GPU), sm_size_of(each)};
-        zeros->records[zeros->count++] = each;
+        filled[fills->count] = each;
+        SM_TRY(sm_fills_add(fills, sm_copy_of(each, SM_GPU), sm_size_of(each)));
     }
     return sm_waits_status(waits);
 }
 
-static synced_mem_status fill_device_zeros(const struct device_zeros *zeros, struct sm_stream *stream)
-{
-    struct sm_shared_ends ends;
-    sm_share_ends(&ends);
-    const synced_mem_status status = sm_fill_copies(zeros->fills, zeros->count, 0, stream);
-    sm_share_no_ends();
-    for (size_t i = 0; i < zeros->count && status == SYNCED_MEM_OK; i++)
-        sm_set_head(zeros->records[i], sm_head(zeros->records[i]) | sm_bit(SM_GPU));
-    return status;
-}
-
-/* Fills the pieces that have no contents, with one event for all. *filled: gets their number. */
+/* Fills the pieces that have no contents, with one event for all. *count: their number, or a larger one; gets that of the
+ * pieces that are filled. */
 static synced_mem_status zero_device_parts(const struct synced_mem *mem, const struct sm_records *records,
-                                           enum sm_mode mode, size_t count, struct sm_stream *stream,
-                                           struct sm_waits *waits, size_t *filled)
+                                           enum sm_mode mode, struct sm_stream *stream, struct sm_waits *waits,
+                                           size_t *count)
 {
     if (!stream)
         SM_TRY(find_zeros_stream(mem, records, mode, &stream));
     struct row {
-        struct sm_fill fill;
+        struct sm_fills_row row;
         struct sm_record *record;
     };
-    struct row *const block = calloc(count, sizeof *block);
+    struct sm_fills fills;
+    struct sm_shared_ends ends;
+    struct row *const block = malloc(*count * sizeof *block);
     if (!block)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", count);
-    struct device_zeros zeros = {.fills = (struct sm_fill *)(void *)block};
-    zeros.records = (struct sm_record **)(void *)(zeros.fills + count);
-    synced_mem_status status = list_device_zeros(records, mode, stream, waits, &zeros);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", *count);
+    struct sm_record **const filled = sm_fills_lay_out(&fills, stream, block, *count);
+    sm_share_ends(&ends);
+    synced_mem_status status = list_device_zeros(records, mode, &fills, filled, waits);
     if (status == SYNCED_MEM_OK)
-        status = fill_device_zeros(&zeros, stream);
-    *filled = zeros.count;
+        status = sm_fills_send(&fills, 0);
+    sm_share_no_ends();
+    for (size_t i = 0; i < fills.count && status == SYNCED_MEM_OK; i++)
+        sm_set_head(filled[i], sm_head(filled[i]) | sm_bit(SM_GPU));
+    *count = fills.count;
     free(block);
     return status;
 }
@@ -315,6 +302,8 @@ static struct needs find_needs(const struct sm_records *records, enum sm_side si
     struct needs needs = {.all = 0};
     for (size_t i = 0; i < records->count; i++) {
         const struct sm_record *const each = records->list[i];
+        if (i + SM_AHEAD < records->count)
+            sm_prefetch_record(records->list[i + SM_AHEAD]);
         const enum sm_work work = get_access_work(each, side, mode);
         if (work == SM_NOTHING && has_usable_copy(each, side))
             continue;
@@ -348,7 +337,7 @@ static synced_mem_status fetch_parts(const struct synced_mem *mem, const struct 
     const bool moves_several = needs.moves > 1;
     const bool loads_several = needs.loads > 0 && has_several;
     const bool fills_several = side == SM_CPU ? needs.fills > 0 : needs.fills > 1;
-    size_t filled = 0;
+    size_t filled = needs.fills;
     *fetched = needs.all > 0;
     SM_TRY(sm_fetch_memory(mem, side, stream, true));
     if (needs.all == 0)
@@ -360,8 +349,8 @@ static synced_mem_status fetch_parts(const struct synced_mem *mem, const struct 
     if (fills_several && side == SM_CPU)
         SM_TRY(zero_parts(records, mode, waits));
     else if (fills_several)
-        SM_TRY(zero_device_parts(mem, records, mode, needs.fills, stream, waits, &filled));
-    *fetched = needs.all > filled;
+        SM_TRY(zero_device_parts(mem, records, mode, stream, waits, &filled));
+    *fetched = side == SM_CPU || !fills_several || needs.all > filled;
     return moves_several || loads_several || fills_several ? SYNCED_MEM_OK
                                                            : fetch_each(records, side, mode, stream, waits);
 }

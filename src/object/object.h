@@ -325,9 +325,6 @@ static inline struct sm_subject sm_subject_of(const struct synced_mem *mem)
     return subject;
 }
 
-/* A call on many objects reads so many ahead in its lists, as the objects may lie anywhere. */
-enum { SM_AHEAD = 8 };
-
 /* Begins to load a record into the processor's cache. */
 static inline void sm_prefetch_record(const struct sm_record *record)
 {
@@ -351,11 +348,8 @@ static inline struct sm_copy *sm_copy_of(const struct sm_record *record, enum sm
 /* Begins to load the copies of a record, which is loaded. */
 static inline void sm_prefetch_copies(const struct sm_record *record)
 {
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        const struct sm_copy *const copy = sm_slot_of(record, side);
-        __builtin_prefetch(copy, 1);
-        __builtin_prefetch(&copy->given, 1);
-    }
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        sm_prefetch_copy(sm_slot_of(record, side));
 }
 
 /* Puts the copy into its slot; NULL empties it. A shared copy goes into both slots. */

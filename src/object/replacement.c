@@ -83,7 +83,7 @@ static struct sm_fence *make_host_transfer(const struct sm_replacing *replacing,
 /* Enters the fence of the fill as a read of each copied record. Some may be entered after a failure. */
 static synced_mem_status enter_reads(const struct sm_replacing *replacing, struct sm_fence *fence)
 {
-    struct sm_use *earlier = NULL;
+    struct sm_replaced replaced = {.uses = NULL};
     synced_mem_status status = SYNCED_MEM_OK;
     for (struct sm_record *each = sm_first_record(replacing->owner); each && status == SYNCED_MEM_OK;
          each = sm_next_record(replacing->owner, each)) {
@@ -91,11 +91,11 @@ static synced_mem_status enter_reads(const struct sm_replacing *replacing, struc
             continue;
         struct sm_use *const use = sm_inflight_reserve();
         if (use)
-            sm_inflight_read(sm_copy_of(each, replacing->side), use, sm_fence_hold(fence), &earlier);
+            sm_inflight_read(sm_copy_of(each, replacing->side), use, sm_fence_hold(fence), &replaced);
         else
             status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     }
-    sm_uses_free(earlier);
+    sm_replaced_drop(&replaced);
     return status;
 }
 

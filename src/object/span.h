@@ -54,6 +54,15 @@ struct sm_records {
     size_t count;
 };
 
+/* Begins to load records that come soon in a walk over the list, and the copies of those that come next. */
+static inline void sm_prefetch_listed(const struct sm_records *records, size_t i)
+{
+    if (i + 2 * SM_AHEAD < records->count)
+        sm_prefetch_record(records->list[i + 2 * SM_AHEAD]);
+    if (i + SM_AHEAD < records->count)
+        sm_prefetch_copies(records->list[i + SM_AHEAD]);
+}
+
 /* While a call that holds a record has nothing locked, other calls may divide its object or cut the piece. Returns the
  * record that has the first of its bytes now. */
 static inline struct sm_record *sm_first_of(struct sm_record *record)

@@ -229,12 +229,9 @@ static void free_work(const struct sm_transaction *transaction)
 static bool add_room(struct sm_transaction *transaction)
 {
     const size_t more = transaction->room > 0 ? 4 * transaction->room : 64;
-    struct sm_state *const every = calloc(more, sizeof *every);
+    struct sm_state *const every = realloc(transaction->every, more * sizeof *every);
     if (!every)
         return false;
-    if (transaction->room > 0)
-        memcpy(every, transaction->every, transaction->room * sizeof *every);
-    free(transaction->every);
     transaction->every = every;
     transaction->room = more;
     return true;
@@ -269,15 +266,17 @@ static __attribute__((noinline)) synced_mem_status begin_with_parts(struct sm_tr
 }
 
 /* Makes room for more records in the list of work. */
-static bool add_room_for_work(struct sm_transaction *transaction, size_t count)
+static bool add_room_for_work(struct sm_transaction *transaction)
 {
-    const size_t room = count > 1 ? 4 * count : 64;
-    struct sm_record **const list = calloc(room, sizeof *list);
+    struct sm_records *const work = &transaction->work;
+    const size_t room = transaction->work_room > 1 ? 4 * transaction->work_room : 64;
+    struct sm_record **const list =
+        realloc(work->list == &transaction->only ? NULL : work->list, room * sizeof *list);
     if (!list)
         return false;
-    memcpy(list, transaction->work.list, count * sizeof *list);
-    free_work(transaction);
-    transaction->work.list = list;
+    if (work->list == &transaction->only)
+        list[0] = transaction->only;
+    work->list = list;
     transaction->work_room = room;
     return true;
 }
@@ -295,7 +294,7 @@ synced_mem_status sm_list_work(struct sm_transaction *transaction, const struct 
         }
         if (stream && sm_is_published_to(each, stream, mode != SM_READ))
             continue;
-        if (count == transaction->work_room && !add_room_for_work(transaction, count))
+        if (count == transaction->work_room && !add_room_for_work(transaction))
             return fail_without_room();
         transaction->work.list[count++] = each;
     }

@@ -106,21 +106,32 @@ static bool has_counted_holders(const struct sm_stream *stream)
     return stream->kind == SM_STREAM_CREATED || stream->kind == SM_STREAM_PER_THREAD;
 }
 
-struct sm_stream *sm_stream_hold(struct sm_stream *stream)
+void sm_stream_hold_often(struct sm_stream *stream, size_t holders)
 {
     if (has_counted_holders(stream))
-        atomic_fetch_add_explicit(&stream->holders, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&stream->holders, (unsigned)holders, memory_order_relaxed);
+}
+
+struct sm_stream *sm_stream_hold(struct sm_stream *stream)
+{
+    sm_stream_hold_often(stream, 1);
     return stream;
 }
 
 void sm_stream_drop(struct sm_stream *stream)
 {
-    if (!stream || !has_counted_holders(stream))
+    if (stream)
+        sm_stream_drop_often(stream, 1);
+}
+
+void sm_stream_drop_often(struct sm_stream *stream, size_t holders)
+{
+    if (!has_counted_holders(stream))
         return;
     struct bucket *const bucket = is_known_while_held(stream) ? get_bucket(stream->handle, stream->thread) : NULL;
     if (bucket)
         sm_lock_briefly(&bucket->lock);
-    const bool gone = atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) == 1;
+    const bool gone = atomic_fetch_sub_explicit(&stream->holders, (unsigned)holders, memory_order_acq_rel) == holders;
     if (bucket && gone)
         unlink_stream(bucket, stream);
     if (bucket)

@@ -120,8 +120,12 @@ bool sm_stream_is_legacy_use(const struct sm_stream *by, const struct sm_fence *
 
 /* Adds a holder of a caller's stream. Returns it. Does not block. */
 struct sm_stream *sm_stream_hold(struct sm_stream *stream);
+/* Adds several at once. */
+void sm_stream_hold_often(struct sm_stream *stream, size_t holders);
 /* Removes a holder. The last one returns the struct. Ignores NULL and streams whose holders are not counted. */
 void sm_stream_drop(struct sm_stream *stream);
+/* Removes several at once. */
+void sm_stream_drop_often(struct sm_stream *stream, size_t holders);
 
 /* Returns a serial number that belongs to no stream. */
 uint64_t sm_stream_new_serial(void);

@@ -1,19 +1,11 @@
 /* Checks objects that are given out as DLPack's tensors: their description, refusals, and the order of work. */
 #include "dlpack_kit.h"
-#include "failing_calloc.h"
+#include "failing_malloc.h"
 #include "memory/guard.h"
 #include "object/access.h"
 
 static bool shrinks; /* the object shrinks before the next export retains it */
 static char few[64];
-
-/* The library's records of exports come from malloc(). */
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
-{
-    return is_calloc_to_fail() ? NULL : __real_malloc(size);
-}
 
 synced_mem_status __real_sm_retain(struct synced_mem *mem);
 synced_mem_status __wrap_sm_retain(struct synced_mem *mem);

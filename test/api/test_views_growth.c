@@ -4,6 +4,8 @@
  */
 #include "views_kit.h"
 
+#include "stream/waits.h"
+
 #include <time.h>
 
 enum { PART_SIZE = 64, MOST = 10000, FEW = 1000 };
@@ -28,12 +30,26 @@ synced_mem_status __wrap_sm_inflight_settle(struct sm_copy *copy, bool conflicti
     return __real_sm_inflight_settle(copy, conflicting, by);
 }
 
-static bool no_memory;
+static bool no_memory_for_waits;
+static bool adds_wait;
+static unsigned refused;
+
+synced_mem_status __real_sm_waits_add_fence(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose);
+synced_mem_status __wrap_sm_waits_add_fence(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose);
+synced_mem_status __wrap_sm_waits_add_fence(struct sm_waits *waits, struct sm_fence *fence, unsigned purpose)
+{
+    adds_wait = true;
+    const synced_mem_status status = __real_sm_waits_add_fence(waits, fence, purpose);
+    adds_wait = false;
+    return status;
+}
+
 void *__real_realloc(void *memory, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_realloc(void *memory, size_t size)
 {
-    return no_memory ? NULL : __real_realloc(memory, size);
+    refused += no_memory_for_waits && adds_wait;
+    return no_memory_for_waits && adds_wait ? NULL : __real_realloc(memory, size);
 }
 
 static struct {
@@ -359,9 +375,10 @@ START_TEST(waits_without_memory)
     it.second = open_stream(NON_BLOCKING);
     divide(100, false);
     pull_each();
-    no_memory = true;
+    no_memory_for_waits = true;
     const unsigned char *const data = given(synced_mem_cpu_data(it.root));
-    no_memory = false;
+    no_memory_for_waits = false;
+    ck_assert_uint_gt(refused, 1);
     ck_assert(host_is(data, it.count * PART_SIZE, 1));
     unite();
     CLOSE_EACH(it.stream, it.second);

@@ -1,6 +1,6 @@
 /* Tests the way by kernel when the kernel, its list or its device fails, and when the device has no room for it. */
 #include "break_device.h"
-#include "failing_calloc.h"
+#include "failing_malloc.h"
 #include "failing_calls.h"
 #include "fixture.h"
 #include "kernels.h"

@@ -122,14 +122,14 @@ START_TEST(strays)
     OK(sm_copy_wrap(memory, sizeof memory, -1, NULL, NULL, &copy));
     for (unsigned i = 0; i < ROUNDS; i++) {
         struct sm_use *const use = sm_inflight_reserve();
-        struct sm_use *earlier = NULL;
+        struct sm_replaced replaced = {.uses = NULL};
         ck_assert_ptr_nonnull(use);
         open_fence();
         if (_i == 0) {
             sm_inflight_written(copy, &fence);
             sm_inflight_unreserve(use);
         } else {
-            sm_inflight_read(copy, use, &fence, &earlier);
+            sm_inflight_read(copy, use, &fence, &replaced);
         }
         atomic_fetch_add(&round_now, 1);
         for (unsigned turn = 1; _i == 0 ? copy->write != NULL : copy->reads != NULL; turn++) {

@@ -10,11 +10,11 @@ static struct sm_fence done_fence = {.holders = 1, .state = SM_FENCE_DONE, .stre
 
 static void enter_read(struct sm_copy *copy, struct sm_fence *fence)
 {
-    struct sm_use *earlier = NULL;
+    struct sm_replaced replaced = {.uses = NULL};
     struct sm_use *const use = sm_inflight_reserve();
     ck_assert_ptr_nonnull(use);
-    sm_inflight_read(copy, use, sm_fence_hold(fence), &earlier);
-    sm_uses_free(earlier);
+    sm_inflight_read(copy, use, sm_fence_hold(fence), &replaced);
+    sm_replaced_drop(&replaced);
 }
 
 /* The open transfer moves to the part, and work of which nobody can tell when it ends counts for both. */

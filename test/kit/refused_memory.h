@@ -1,5 +1,5 @@
-/* Makes all allocations of the library fail from one on. The suite lists 'calloc', 'malloc' and 'sm_slab_take'
- * among its wraps. */
+/* Makes all allocations of the library fail from one on. The suite lists 'calloc', 'malloc', 'realloc' and
+ * 'sm_slab_take' among its wraps. */
 #ifndef REFUSED_MEMORY_H
 #define REFUSED_MEMORY_H
 
@@ -31,6 +31,13 @@ void *__wrap_malloc(size_t size);
 void *__wrap_malloc(size_t size)
 {
     return is_refused() ? NULL : __real_malloc(size);
+}
+
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size)
+{
+    return is_refused() ? NULL : __real_realloc(old, size);
 }
 
 /* A slab obtains memory for many records at once. So each record that is taken counts as well. */

@@ -38,6 +38,13 @@ void *__wrap_calloc(size_t count, size_t size)
     return is_refused() ? NULL : __real_calloc(count, size);
 }
 
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size)
+{
+    return is_refused() ? NULL : __real_realloc(old, size);
+}
+
 static int scenarios(void)
 {
     return gpu_expected() ? scenario_count : scenario_count_without_gpu;
