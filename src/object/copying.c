@@ -264,7 +264,10 @@ static synced_mem_status find_waits(struct call *call)
 static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begin, const struct sm_pair *end)
 {
     struct sm_transfers *const transfers = &call->transfers;
+    struct sm_batch *const batch = &transfers->batch;
     synced_mem_status status = SYNCED_MEM_OK;
+    const bool reserves = call->common.batch && call->list.direct > 0;
+    batch->reads = reserves ? sm_inflight_reserve_many((size_t)(end - begin)) : NULL;
     for (struct sm_pair *pair = begin; pair < end && status == SYNCED_MEM_OK; pair++) {
         prefetch_pair(pair, end);
         if (pair->done)
@@ -274,12 +277,14 @@ static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begi
         status = sm_pair_copy(&call->common, pair, sm_transfers_next(transfers));
         transfers->queued += pair->queued;
     }
+    sm_inflight_unreserve_many(batch->reads); /* a pair that is not direct may need none */
+    batch->reads = NULL;
     if (transfers->queued == 0)
         return status;
     const bool copied = status == SYNCED_MEM_OK;
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status entered = sm_transfers_enter(transfers, call->common.stream);
-    const bool are_sent = !transfers->batch.has_failed;
+    const bool are_sent = !batch->has_failed;
     for (struct sm_pair *pair = begin; pair < end; pair++) {
         if (pair->queued)
             sm_pair_set_heads(&call->common, pair, are_sent ? entered : SYNCED_MEM_ERR_CUDA);
@@ -305,14 +310,11 @@ static synced_mem_status copy_pairs(struct call *call)
         sm_batch_begin(batch, call->common.stream);
         sm_batch_expect(batch, expected);
     }
-    batch->reads = call->common.batch ? sm_inflight_reserve_many(expected->count) : NULL;
     for (struct sm_pair *pair = call->list.pairs; pair < end && status == SYNCED_MEM_OK;) {
         struct sm_pair *const behind = (size_t)(end - pair) > most ? pair + most : end;
         status = copy_some_pairs(call, pair, behind);
         pair = behind;
     }
-    sm_inflight_unreserve_many(batch->reads);
-    batch->reads = NULL;
     return status;
 }
 
@@ -320,7 +322,7 @@ static synced_mem_status copy_pairs(struct call *call)
 static void keep_fresh_copies(struct call *call)
 {
     for (size_t i = 0; i < call->list.length; i++)
-        if (call->list.pairs[i].fresh)
+        if (!call->list.pairs[i].direct && call->list.pairs[i].fresh)
             sm_pair_keep_fresh(&call->common, &call->list.pairs[i]);
 }
 
@@ -364,9 +366,9 @@ static synced_mem_status follow_arrivals(struct call *call, synced_mem_status fi
 {
     struct sm_outcome outcome;
     sm_outcome_set(&outcome, first);
-    for (size_t i = 0; i < call->list.length; i++) {
+    for (size_t i = 0; i < call->list.length && !are_all_direct(call); i++) {
         struct sm_pair *const pair = &call->list.pairs[i];
-        if (!pair->arrival)
+        if (!sm_pair_arrival(pair))
             continue;
         const synced_mem_status status = sm_follow_staged(pair->arrival, call->common.stream);
         if (status != SYNCED_MEM_OK && outcome.status == SYNCED_MEM_OK) {

@@ -17,9 +17,9 @@
 #include "copy/host_transfer.h"
 #include "copy/transfer.h"
 
-/* Direct pairs use the first members alone. */
+/* A direct pair of whole objects uses the first cache line alone, and the rest of it has no values. */
 struct sm_pair {
-    struct sm_record *to;
+    _Alignas(SM_CACHE_LINE) struct sm_record *to;
     struct sm_record *from;
     size_t of;          /* the index of the caller's pair */
     size_t from_offset; /* of the contents in from */
@@ -33,7 +33,7 @@ struct sm_pair {
     bool done;      /* the contents are in to, or arrive without the host */
     bool direct;    /* neither a wait nor memory is needed, and the transfer stays on the stream's device */
     bool queued;    /* the transfer is queued on the caller's stream and not entered */
-    size_t offset;  /* in the caller's pair */
+    size_t offset;  /* in the caller's pair, if some have parts; the first member of the rest */
     /* The target's new memory is usable in this stream's order, and has no fence yet; NULL: it is not new. */
     struct sm_stream *fresh;
     /* The fence of a begun transfer, held; NULL: none. The members below show whether another call has used the target
@@ -54,6 +54,12 @@ struct sm_pairs {
     struct sm_host_collection *by_host; /* of these contents, in one round */
     struct sm_batch *batch;             /* of copies on the stream's device */
 };
+
+/* Returns the fence of a begun transfer; NULL: none has begun. */
+static inline struct sm_fence *sm_pair_arrival(const struct sm_pair *pair)
+{
+    return pair->direct ? NULL : pair->arrival;
+}
 
 /* Returns whether from has contents. */
 static inline bool sm_pair_moves(const struct sm_pair *pair)

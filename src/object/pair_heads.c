@@ -67,7 +67,8 @@ void sm_pair_drop_target(const struct sm_pairs *pairs, const struct sm_pair *pai
 void sm_pair_set_heads(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
 {
     pair->queued = false;
-    pair->fresh = NULL;
+    if (!pair->direct)
+        pair->fresh = NULL;
     if (status == SYNCED_MEM_OK)
         sm_pair_complete(pairs, pair);
     else

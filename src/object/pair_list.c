@@ -7,7 +7,11 @@
 #include "object/piece.h"
 #include "object/span.h"
 
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 static synced_mem_status check_sizes(const struct sm_pair_list *list, size_t which, struct synced_mem **failed)
 {
@@ -65,29 +69,57 @@ static size_t count_pairs(const struct sm_pair_list *list)
     return count;
 }
 
-/* Moves on to the earlier pair that the bytes belong to. NULL: nothing was listed before. */
-static const struct sm_pair *find_earlier(const struct sm_pair_list *list, size_t *earlier, const struct sm_pair *pair)
+/* Returns the offset of a listed pair in the caller's. */
+static size_t get_offset(const struct sm_pair_list *list, const struct sm_pair *pair)
 {
-    if (list->length == 0)
-        return NULL;
+    return list->has_pieces ? pair->offset : 0;
+}
+
+/* Moves on to the earlier pair that the bytes at the offset of the caller's pair belong to. */
+static const struct sm_pair *find_earlier(const struct sm_pair_list *list, size_t *earlier, size_t of, size_t offset)
+{
     while (*earlier + 1 < list->length) {
         const struct sm_pair *const next = &list->pairs[*earlier + 1];
-        if (next->of > pair->of || (next->of == pair->of && next->offset > pair->offset))
+        if (next->of > of || (next->of == of && get_offset(list, next) > offset))
             break;
         ++*earlier;
     }
     return &list->pairs[*earlier];
 }
 
-/* What was done of the earlier pair is done of this one. */
-static void inherit(struct sm_pair *pair, const struct sm_pair *earlier)
+static void describe_pair(struct sm_pair *pair, struct sm_record *to, struct sm_record *from, size_t of,
+                          size_t from_offset)
 {
-    if (!earlier || !earlier->done)
+    pair->to = to;
+    pair->from = from;
+    pair->of = of;
+    pair->from_offset = from_offset;
+    pair->size = sm_size_of(to);
+    pair->source = NULL;
+    pair->source_data = NULL;
+    pair->source_writes = 0;
+    pair->reads_gpu = false;
+    pair->done = false;
+    pair->direct = false;
+    pair->queued = false;
+}
+
+/* Clears the members behind the first cache line, but for the offset. */
+static void clear_rest(struct sm_pair *pair)
+{
+    const size_t begin = offsetof(struct sm_pair, offset) + sizeof pair->offset;
+    memset((char *)pair + begin, 0, sizeof *pair - begin);
+}
+
+/* What was done of the earlier pair, which has the bytes at this offset, is done of this one. */
+static void inherit(struct sm_pair *pair, const struct sm_pair *earlier, size_t offset)
+{
+    if (!earlier->done)
         return;
     pair->done = true;
     pair->source = earlier->source;
     pair->source_writes = earlier->source_writes;
-    pair->source_data = earlier->source_data + (pair->offset - earlier->offset);
+    pair->source_data = earlier->source_data + offset;
     pair->reads_gpu = earlier->reads_gpu;
 }
 
@@ -138,16 +170,18 @@ static synced_mem_status list_pairs(const struct sm_pair_list *list, struct sm_p
                 source_offset += sm_size_of(source);
                 source = sm_next_record(list->from[i], source);
             }
-            *pairs = (struct sm_pair){.to = target,
-                                      .from = source,
-                                      .of = i,
-                                      .offset = offset,
-                                      .from_offset = offset - source_offset,
-                                      .size = sm_size_of(target)};
-            inherit(pairs, find_earlier(list, &earlier, pairs));
+            describe_pair(pairs, target, source, i, offset - source_offset);
+            if (list->length > 0) {
+                const struct sm_pair *const before = find_earlier(list, &earlier, i, offset);
+                inherit(pairs, before, offset - get_offset(list, before));
+            }
             sm_hold_record(target);
             sm_hold_record(source);
             plan_pair(plan, pairs);
+            if (has_parts)
+                pairs->offset = offset;
+            if (!pairs->direct)
+                clear_rest(pairs);
             offset += sm_size_of(target);
             pairs++;
         }
@@ -161,6 +195,13 @@ static void release_pair(const struct sm_pair *pair)
     sm_drop_record(pair->from);
 }
 
+static_assert(offsetof(struct sm_pair, offset) <= SM_CACHE_LINE, "a direct pair uses one cache line");
+
+static void *align(char *block)
+{
+    return block + SM_CACHE_LINE - (uintptr_t)block % SM_CACHE_LINE;
+}
+
 synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, const struct sm_pairs *common, bool has_parts,
                                     struct synced_mem **failed)
 {
@@ -169,9 +210,9 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, const struct sm_p
         SM_TRY(align_all(list, failed));
     const size_t length = has_parts ? count_pairs(list) : list->count;
     struct sm_pair first = {.to = NULL};
-    struct sm_pair *const block = length > 1 ? malloc(length * sizeof *block) : NULL;
-    struct sm_pair *const pairs = length > 1 ? block : &first;
-    if (!pairs)
+    void *const block = length > 1 ? malloc(length * sizeof first + SM_CACHE_LINE) : NULL;
+    struct sm_pair *const pairs = block ? align(block) : &first;
+    if (!block && length > 1)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", length);
     const synced_mem_status status = list_pairs(list, pairs, has_parts, &plan, failed);
     if (status != SYNCED_MEM_OK) {
@@ -184,7 +225,7 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, const struct sm_p
     free(list->block);
     list->block = block;
     list->one = pairs[0];
-    list->pairs = block ? block : &list->one;
+    list->pairs = block ? pairs : &list->one;
     list->length = length;
     list->direct = plan.direct;
     list->expected = plan.expected;

@@ -15,7 +15,7 @@ struct sm_pair_list {
     size_t count;
     struct sm_pair *pairs; /* ordered by the caller's pair and the offset in it */
     size_t length;
-    struct sm_pair *block; /* the pairs' memory; NULL: they are in one */
+    void *block; /* the pairs' memory; NULL: they are in one */
     struct sm_pair one;
     bool has_pieces;             /* some of the records are held, as they are pieces */
     size_t direct;               /* the number of direct pairs */
