@@ -96,7 +96,7 @@ static synced_mem_status order_stream(struct sm_transaction *transaction, enum s
     const struct sm_records *const records = &transaction->work;
     struct sm_waits *const waits = &transaction->waits;
     for (size_t i = 0; i < records->count; i++) {
-        sm_prefetch_listed(records, i);
+        sm_prefetch_listed(records, i, sm_bit(SM_GPU));
         struct sm_copy *const copy = sm_copy_of(records->list[i], SM_GPU);
         if (sm_inflight_is_behind(stream, copy, mode != SM_READ))
             continue;
@@ -199,7 +199,7 @@ static void give_records(struct sm_transaction *transaction, struct sm_use *rese
     sm_stream_hold_often(stream, records->count);
     for (size_t i = 0; i < records->count; i++) {
         struct sm_record *const each = records->list[i];
-        sm_prefetch_listed(records, i);
+        sm_prefetch_listed(records, i, SM_BOTH_SIDES);
         if (i + SM_AHEAD < records->count)
             sm_prefetch_hot(records->list[i + SM_AHEAD]);
         struct sm_use *const use = reserved;

@@ -72,8 +72,8 @@ static void prefetch_pair(const struct sm_pair *pair, const struct sm_pair *end)
         sm_prefetch_record(pair[2 * SM_AHEAD].from);
     }
     if (end - pair > SM_AHEAD) {
-        sm_prefetch_copies(pair[SM_AHEAD].to);
-        sm_prefetch_copies(pair[SM_AHEAD].from);
+        sm_prefetch_copies(pair[SM_AHEAD].to, SM_BOTH_SIDES);
+        sm_prefetch_copies(pair[SM_AHEAD].from, sm_raw_head(pair[SM_AHEAD].from));
     }
 }
 

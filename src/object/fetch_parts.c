@@ -139,17 +139,17 @@ static synced_mem_status find_zeros_stream(const struct synced_mem *mem, const s
 /* Lists the pieces that have no contents, once their memory is ready. Memory that both sides use is left to sm_fetch():
  * it was not known before the record had memory. filled: gets the record of each listed one. */
 static synced_mem_status list_device_zeros(const struct sm_records *records, enum sm_mode mode, struct sm_fills *fills,
-                                           struct sm_record **filled, struct sm_waits *waits)
+                                           struct sm_records *filled, struct sm_waits *waits)
 {
     for (size_t i = 0; i < records->count; i++) {
         struct sm_record *const each = records->list[i];
-        sm_prefetch_listed(records, i);
+        sm_prefetch_listed(records, i, sm_bit(SM_GPU));
         if (!is_zeroed_on_device(each, mode))
             continue;
         SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, fills->stream, waits)));
         if (waits->count > 0 || sm_shared_copy(each))
             continue;
-        filled[fills->count] = each;
+        filled->list[filled->count++] = each;
         SM_TRY(sm_fills_add(fills, sm_copy_of(each, SM_GPU), sm_size_of(each)));
     }
     return sm_waits_status(waits);
@@ -172,15 +172,17 @@ static synced_mem_status zero_device_parts(const struct synced_mem *mem, const s
     struct row *const block = malloc(*count * sizeof *block);
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", *count);
-    struct sm_record **const filled = sm_fills_lay_out(&fills, stream, block, *count);
+    struct sm_records filled = {.list = sm_fills_lay_out(&fills, stream, block, *count)};
     sm_share_ends(&ends);
-    synced_mem_status status = list_device_zeros(records, mode, &fills, filled, waits);
+    synced_mem_status status = list_device_zeros(records, mode, &fills, &filled, waits);
     if (status == SYNCED_MEM_OK)
         status = sm_fills_send(&fills, 0);
     sm_share_no_ends();
-    for (size_t i = 0; i < fills.count && status == SYNCED_MEM_OK; i++)
-        sm_set_head(filled[i], sm_head(filled[i]) | sm_bit(SM_GPU));
-    *count = fills.count;
+    for (size_t i = 0; i < filled.count && status == SYNCED_MEM_OK; i++) {
+        sm_prefetch_listed(&filled, i, SM_BOTH_SIDES);
+        sm_set_head(filled.list[i], sm_head(filled.list[i]) | sm_bit(SM_GPU));
+    }
+    *count = filled.count;
     free(block);
     return status;
 }

@@ -345,11 +345,15 @@ static inline struct sm_copy *sm_copy_of(const struct sm_record *record, enum sm
     return copy == &sm_no_copy ? NULL : copy;
 }
 
-/* Begins to load the copies of a record, which is loaded. */
-static inline void sm_prefetch_copies(const struct sm_record *record)
+enum { SM_BOTH_SIDES = SYNCED_MEM_SYNCED };
+
+/* Begins to load a record's copies on some sides, as bits of a head. The record is loaded. Of a record that is read, its
+ * head says which. */
+static inline void sm_prefetch_copies(const struct sm_record *record, unsigned sides)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sm_prefetch_copy(sm_slot_of(record, side));
+        if (sides & sm_bit(side))
+            sm_prefetch_copy(sm_slot_of(record, side));
 }
 
 /* Puts the copy into its slot; NULL empties it. A shared copy goes into both slots. */

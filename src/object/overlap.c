@@ -124,11 +124,16 @@ static bool is_written(const struct sm_record *record, enum sm_side side)
     return memory && !memory->read_only;
 }
 
+static bool is_read_from_user(const struct sm_record *record, enum sm_side side)
+{
+    return (sm_head(record) & sm_bit(side)) && may_share_memory(record, side);
+}
+
 /* The library's memory belongs to one object, unless the caller has given it to another object too. */
 bool sm_pair_has_memory_of_user(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    return may_share_memory(pair->to, pairs->side) || may_share_memory(pair->from, SM_CPU) ||
-           may_share_memory(pair->from, SM_GPU);
+    return may_share_memory(pair->to, pairs->side) || is_read_from_user(pair->from, SM_CPU) ||
+           is_read_from_user(pair->from, SM_GPU);
 }
 
 /* Adds the bytes that the pair writes, or reads. */

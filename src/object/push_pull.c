@@ -295,7 +295,7 @@ static void prefetch_record(const struct sm_mention *mention, const struct sm_me
     if (end - mention > 2 * SM_AHEAD)
         sm_prefetch_record(mention[2 * SM_AHEAD].record);
     if (end - mention > SM_AHEAD)
-        sm_prefetch_copies(mention[SM_AHEAD].record);
+        sm_prefetch_copies(mention[SM_AHEAD].record, SM_BOTH_SIDES);
 }
 
 static synced_mem_status plan_from(struct call *call, struct sm_mention *first)

@@ -55,12 +55,12 @@ struct sm_records {
 };
 
 /* Begins to load records that come soon in a walk over the list, and the copies of those that come next. */
-static inline void sm_prefetch_listed(const struct sm_records *records, size_t i)
+static inline void sm_prefetch_listed(const struct sm_records *records, size_t i, unsigned sides)
 {
     if (i + 2 * SM_AHEAD < records->count)
         sm_prefetch_record(records->list[i + 2 * SM_AHEAD]);
     if (i + SM_AHEAD < records->count)
-        sm_prefetch_copies(records->list[i + SM_AHEAD]);
+        sm_prefetch_copies(records->list[i + SM_AHEAD], sides);
 }
 
 /* While a call that holds a record has nothing locked, other calls may divide its object or cut the piece. Returns the
