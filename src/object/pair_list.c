@@ -131,17 +131,23 @@ struct plan {
     bool has_memory_of_user;
 };
 
-/* Of contents that are on the device alone, the host copy is not looked at: the processor's cache may not have it. */
-static void drop_lost_source(struct sm_record *from)
+/* If the contents are on the device alone, the host copy is not looked at: the processor's cache may not have it. */
+static void drop_lost(struct sm_record *record)
 {
-    if (sm_raw_head(from) != sm_bit(SM_GPU) || sm_inflight_lost(sm_slot_of(from, SM_GPU)))
-        sm_drop_lost(from);
+    if (sm_raw_head(record) != sm_bit(SM_GPU) || sm_inflight_lost(sm_slot_of(record, SM_GPU)))
+        sm_drop_lost(record);
+}
+
+/* Loads the copies of an object that comes soon. */
+static void prefetch_contents(const struct synced_mem *object)
+{
+    sm_prefetch_copies(&object->record, sm_raw_head(&object->record) | sm_bit(SM_GPU));
 }
 
 static void plan_pair(struct plan *plan, struct sm_pair *pair)
 {
-    sm_drop_lost(pair->to);
-    drop_lost_source(pair->from);
+    drop_lost(pair->to);
+    drop_lost(pair->from);
     plan->has_memory_of_user = plan->has_memory_of_user || sm_pair_has_memory_of_user(plan->common, pair);
     sm_pair_plan(plan->common, pair, &plan->expected);
     plan->direct += pair->direct;
@@ -156,8 +162,8 @@ static void prefetch_objects(const struct sm_pair_list *list, size_t i, bool has
         sm_prefetch_record(&list->from[i + 2 * SM_AHEAD]->record);
     }
     if (i + SM_AHEAD < list->count && !has_parts) {
-        sm_prefetch_copies(&list->to[i + SM_AHEAD]->record, SM_BOTH_SIDES);
-        sm_prefetch_copies(&list->from[i + SM_AHEAD]->record, sm_raw_head(&list->from[i + SM_AHEAD]->record));
+        prefetch_contents(list->to[i + SM_AHEAD]);
+        prefetch_contents(list->from[i + SM_AHEAD]);
     }
 }
 

@@ -270,8 +270,7 @@ static bool add_room_for_work(struct sm_transaction *transaction)
 {
     struct sm_records *const work = &transaction->work;
     const size_t room = transaction->work_room > 1 ? 4 * transaction->work_room : 64;
-    struct sm_record **const list =
-        realloc(work->list == &transaction->only ? NULL : work->list, room * sizeof *list);
+    struct sm_record **const list = realloc(work->list == &transaction->only ? NULL : work->list, room * sizeof *list);
     if (!list)
         return false;
     if (work->list == &transaction->only)
