@@ -137,6 +137,7 @@ static synced_mem_status find_stream(struct call *call)
     } else {
         SM_TRY(sm_callers_stream(is_default ? device : SYNCED_MEM_DEVICE_CURRENT, handle, &call->common.stream));
     }
+    call->round.failed = NULL;
     return SYNCED_MEM_OK;
 }
 
