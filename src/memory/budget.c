@@ -484,6 +484,18 @@ bool sm_budget_wait(int device)
     return any;
 }
 
+bool sm_budget_wait_for_stuck(int device, sm_deadline until)
+{
+    const unsigned seen = sm_events_seen(&departures);
+    const uint64_t left = sm_deadline_left(until);
+    sm_budget_lock();
+    const bool waits = budgets[device].stuck > 0 && left > 0;
+    sm_unlock(&guard);
+    if (waits)
+        sm_events_wait_for(&departures, seen, left);
+    return waits;
+}
+
 void sm_member_left(struct sm_member *member, bool dirty)
 {
     sm_budget_lock();

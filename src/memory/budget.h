@@ -191,7 +191,11 @@ void sm_member_stick(struct sm_member *member);
  * no eviction waits for a hold. */
 bool sm_budget_wait(int device);
 
-/* Does the same for the victims that were leaving when the reservation did not fit, for the first time also for those
+/* Waits until a victim on the device that is stuck has left, or anything else has happened to a victim. Returns false at
+ * once if there is none, or the deadline has passed. The caller has no victims, so that no two wait for one another's. */
+bool sm_budget_wait_for_stuck(int device, sm_deadline until);
+
+/* Does the same as sm_budget_wait() for the victims that were leaving when the reservation did not fit, for the first time also for those
  * that were stuck. */
 bool sm_reservation_wait(const struct sm_reservation *reservation);
 

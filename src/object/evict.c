@@ -270,6 +270,7 @@ void sm_evict_end(struct sm_evictions *evictions)
     keep_members(evictions->late);
     keep_members(evictions->busy);
     keep_members(evictions->stuck);
+    evictions->late = evictions->busy = evictions->stuck = NULL;
 }
 
 /* *failure: the first. */

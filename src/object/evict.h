@@ -31,7 +31,7 @@ bool sm_evict_late(struct sm_evictions *evictions);
 /* Waits for the locks of the victims that were busy, and evicts those. Returns whether there were any. */
 bool sm_evict_busy(struct sm_evictions *evictions);
 
-/* Makes victims that stay candidates again. */
+/* Makes the victims that have not gone candidates again. */
 void sm_evict_end(struct sm_evictions *evictions);
 
 /* A device may be SM_BUDGET_HOST in the next two functions. */

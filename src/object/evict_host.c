@@ -152,7 +152,7 @@ static synced_mem_status begin_departure(struct departure *departure)
     return sm_leave(&transaction, status);
 }
 
-/* The scratch file has the contents by now, or they have changed. */
+/* The scratch file has the contents by now, or they have changed: then the victim is tried again. */
 static synced_mem_status end_departure(struct departure *departure)
 {
     struct sm_transaction transaction;
@@ -163,7 +163,8 @@ static synced_mem_status end_departure(struct departure *departure)
     }
     const synced_mem_status status = sm_begin(&transaction, mem);
     assert(status == SYNCED_MEM_OK);
-    if (may_go(mem) && is_unchanged(departure)) {
+    departure->was_busy = may_go(mem) && !is_unchanged(departure);
+    if (may_go(mem) && !departure->was_busy) {
         sm_set_backing(sm_own_record(mem), departure->backing);
         departure->backing = NULL;
         take_copy(departure);

@@ -71,7 +71,8 @@ void sm_remove_holds(struct synced_mem *const *mems, size_t count, int device, b
 /* Other threads may retire copies without end, so that is waited for so often at most. */
 enum { MOST_ROUNDS = 16 };
 
-/* Other threads' calls end soon, but for those that wait for the program. They are waited for so long at most. */
+/* Other threads' calls end soon, but for those that wait for the program. They, and what they do with victims that are
+ * stuck, are waited for so long at most. */
 enum { PATIENCE_MS = 1000 };
 
 /* The events that a call waits for until there is room. */
@@ -79,6 +80,7 @@ struct patience {
     uint64_t passed; /* sm_hands_passed() before the budget was seen not to have room */
     unsigned rounds; /* in which other threads had memory that was not free yet */
     sm_deadline calls_until;
+    sm_deadline stuck_until;
 };
 
 /* Waits for what may make room, after a reservation did not fit. Returns false if there is nothing more. */
@@ -112,6 +114,15 @@ static bool choose_more(struct sm_reservation *reservation, struct synced_mem *c
     return more;
 }
 
+/* Other threads may make room by victims that they have kept for later, or give these back. */
+static bool wait_for_stuck(struct sm_evictions *evictions, int device, struct patience *patience)
+{
+    sm_evict_end(evictions);
+    if (patience->stuck_until == 0)
+        patience->stuck_until = sm_deadline_after(PATIENCE_MS);
+    return sm_budget_wait_for_stuck(device, patience->stuck_until);
+}
+
 static synced_mem_status fail_to_make_room(int device)
 {
     return sm_fail(device == SM_BUDGET_HOST ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
@@ -119,8 +130,8 @@ static synced_mem_status fail_to_make_room(int device)
 }
 
 /* Evicts the reservation's victims, and others if these were not enough, as long as there are any. Then those go that
- * are at work, and those whose locks other threads had. Work that has kept memory from being freed is waited for at
- * last: retired memory counts as the library's until then. */
+ * are at work, and those whose locks other threads had. Work that has kept memory from being freed is waited for then, as
+ * retired memory counts as the library's, and at last the victims that other threads keep. */
 static synced_mem_status make_room(struct sm_reservation *reservation, struct synced_mem *const *mems, size_t count,
                                    struct sm_stream *stream)
 {
@@ -133,7 +144,7 @@ static synced_mem_status make_room(struct sm_reservation *reservation, struct sy
         sm_evict(&evictions, reservation->victims);
         patience.passed = sm_hands_passed();
         is_over = !choose_more(reservation, mems, count) && !sm_evict_late(&evictions) && !sm_evict_busy(&evictions) &&
-                  !wait_for_room(reservation, &patience);
+                  !wait_for_room(reservation, &patience) && !wait_for_stuck(&evictions, reservation->device, &patience);
     }
     sm_evict_end(&evictions);
     if (!is_over)

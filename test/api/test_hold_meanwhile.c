@@ -3,6 +3,9 @@
 
 #include "cudart_emu.h"
 
+#include "dlpack_structs.h"
+#include "synced_mem/dlpack.h"
+
 #include "copy/inflight.h"
 #include "object/evict.h"
 #include "object/replace.h"
@@ -375,6 +378,77 @@ START_TEST(a_victim_that_another_call_works_on)
 }
 END_TEST
 
+static atomic_bool is_second_begun;
+
+/* Works on the other candidate until the second hold has looked at the victim. */
+static void *lock_the_other(void *unused)
+{
+    sm_lock_object(kept);
+    atomic_store(&is_locked, true);
+    await_flag(&is_second_begun);
+    (void)usleep(20000);
+    sm_unlock_object(kept);
+    return unused;
+}
+
+static void *note_the_second(void *unused)
+{
+    atomic_store(&is_second_begun, true);
+    return unused;
+}
+
+static struct DLManagedTensorVersioned *give_out(synced_mem *mem)
+{
+    struct DLManagedTensorVersioned *tensor = NULL;
+    const int64_t shape[] = {(int64_t)synced_mem_size(mem)};
+    const synced_mem_dlpack_options options = {.struct_size = sizeof options,
+                                               .side = SYNCED_MEM_SIDE_GPU,
+                                               .type_code = TENSOR_UINT,
+                                               .type_bits = 8,
+                                               .ndim = 1,
+                                               .shape = shape,
+                                               .stream = SYNCED_MEM_NO_STREAM};
+    OK(synced_mem_to_dlpack(&tensor, mem, &options));
+    return tensor;
+}
+
+static atomic_bool is_waiting;
+
+static void *hold_beside(void *wanted)
+{
+    on_wait = &is_waiting;
+    SOUND(hold_one(wanted, SYNCED_MEM_READ, stream) == SYNCED_MEM_OK);
+    return NULL;
+}
+
+/* The first hold keeps the other candidate, whose lock it waits for. The victim of the second one stays, as it is out as
+ * a tensor. There is room for both holds once the other has gone. */
+START_TEST(victims_that_another_hold_keeps_are_waited_for)
+{
+    pthread_t holder;
+    make_victim();
+    synced_mem *const first = make_units("first", 9, 3), *const second = make_units("second", 8, 4);
+    OK(hold_one(victim, SYNCED_MEM_READ, stream));
+    struct DLManagedTensorVersioned *const tensor = give_out(victim);
+    ck_assert_int_eq(pthread_create(&locker, NULL, lock_the_other, NULL), 0);
+    await_flag(&is_locked);
+    ck_assert_int_eq(pthread_create(&holder, NULL, hold_beside, first), 0);
+    await_flag(&is_waiting);
+    OK(unhold_one(victim));
+    meanwhile = note_the_second;
+    OK(hold_one(second, SYNCED_MEM_READ, stream));
+    pthread_join(locker, NULL);
+    pthread_join(holder, NULL);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert(!is_on_device(kept) && is_on_device(victim));
+    tensor->deleter(tensor);
+    OK(unhold_one(first));
+    OK(unhold_one(second));
+    RELEASE_EACH(victim, kept, first, second);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
 static synced_mem *three[3];
 
 static void *hold_the_last_two(void *unused)
@@ -624,7 +698,8 @@ Suite *suite(void)
     add_gpu_tests(tests, a_victim_that_is_held_stays, a_victim_that_another_call_works_on,
                   a_victim_without_a_copy_has_left, a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released,
                   a_lower_budget_waits_for_a_victim, a_member_is_claimed_once, a_claim_outlives_a_hold_that_fails,
-                  a_hold_of_a_victim_that_stays_needs_no_room, claims_for_a_victim_that_goes_are_kept);
+                  a_hold_of_a_victim_that_stays_needs_no_room, claims_for_a_victim_that_goes_are_kept,
+                  victims_that_another_hold_keeps_are_waited_for);
     add_gpu_loop_test(tests, a_victim_that_is_late_goes_after_all, 0, 2);
     add_gpu_loop_test(tests, claims_for_a_victim_that_stays_are_given_back_at_once, 0, MOST_HOLDERS);
     return made;

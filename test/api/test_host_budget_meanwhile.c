@@ -209,6 +209,35 @@ START_TEST(contents_change_meanwhile)
 }
 END_TEST
 
+static void *clear_first(void *unused)
+{
+    (void)unused;
+    OK(synced_mem_clear(mems[0]));
+    return NULL;
+}
+
+/* Nothing else can go. */
+START_TEST(a_victim_that_is_cleared_meanwhile_goes)
+{
+    synced_mem_file *const scratch = make_scratch();
+    make_many(mems, 2, 0);
+    OK(hold_host(mems[1], SYNCED_MEM_READ));
+    set_host_budget(2 * HOLD_BYTES, scratch);
+    synced_mem *const wanted = make_evictable("wanted", HOLD_BYTES);
+    meanwhile = clear_first;
+    OK(hold_host(wanted, SYNCED_MEM_OVERWRITE));
+    ck_assert(!meanwhile);
+    ck_assert(!has_host_copy(mems[0]));
+    OK(unhold_host(wanted));
+    OK(unhold_host(mems[1]));
+    ck_assert(is_zero(mems[0]));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    release_all(mems, 2);
+    OK(synced_mem_release(wanted));
+    end_scratch(scratch);
+}
+END_TEST
+
 /* Another goes in its place. Where there is no other, its lock is waited for. */
 START_TEST(a_victim_that_another_call_works_on_goes_last)
 {
@@ -534,7 +563,8 @@ Suite *suite(void)
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
     add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
                   a_scratch_file_that_goes_before_a_spill, a_fork_during_a_spill,
-                  a_victim_that_is_resized_before_its_spill, a_victim_that_another_call_works_on_before_its_spill);
+                  a_victim_that_is_resized_before_its_spill, a_victim_that_another_call_works_on_before_its_spill,
+                  a_victim_that_is_cleared_meanwhile_goes);
     add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);
