@@ -158,6 +158,15 @@ static synced_mem_status check_devices(struct call *call)
     return SYNCED_MEM_OK;
 }
 
+/* The stream is found before the pairs are listed, but sizes that differ are the failure that comes first. */
+static synced_mem_status find_stream_or_sizes(struct call *call)
+{
+    const synced_mem_status status = find_stream(call);
+    if (status != SYNCED_MEM_OK)
+        SM_TRY(sm_pair_list_check_sizes(&call->list, &call->round.failed));
+    return status;
+}
+
 /* Lists the pairs after the first checks, and does the others. */
 static synced_mem_status check_and_list(struct call *call)
 {
@@ -165,7 +174,7 @@ static synced_mem_status check_and_list(struct call *call)
     if (call->round.roots.count < 2 * call->list.count) /* a root has several of the objects */
         SM_TRY(sm_check_names(call->list.to, call->list.from, call->list.count, &call->round.failed));
     if (call->common.side == SM_GPU)
-        SM_TRY(find_stream(call));
+        SM_TRY(find_stream_or_sizes(call));
     SM_TRY(sm_pair_list_fill(&call->list, &call->common, has_parts, &call->round.failed));
     call->common.unlocked = has_parts && sm_roots_have_parts(&call->round.roots);
     call->common.by_host = &call->by_host;

@@ -47,10 +47,16 @@ static synced_mem_status align_target(struct synced_mem *to, struct synced_mem *
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status align_all(const struct sm_pair_list *list, struct synced_mem **failed)
+synced_mem_status sm_pair_list_check_sizes(const struct sm_pair_list *list, struct synced_mem **failed)
 {
     for (size_t i = 0; i < list->count; i++)
         SM_TRY(check_sizes(list, i, failed));
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status align_all(const struct sm_pair_list *list, struct synced_mem **failed)
+{
+    SM_TRY(sm_pair_list_check_sizes(list, failed));
     for (size_t i = 0; i < list->count; i++)
         if (!sm_has_one_record(list->from[i]))
             SM_TRY(align_target(list->to[i], list->from[i]));

@@ -30,6 +30,9 @@ struct sm_pair_list {
 synced_mem_status sm_pair_list_fill(struct sm_pair_list *list, const struct sm_pairs *common, bool has_parts,
                                     struct synced_mem **failed);
 
+/* Does the check of sizes alone. */
+synced_mem_status sm_pair_list_check_sizes(const struct sm_pair_list *list, struct synced_mem **failed);
+
 /* Lets go of the records, and frees the list. No lock may be held: it takes and releases them. */
 void sm_pair_list_end(struct sm_pair_list *list);
 

@@ -174,6 +174,35 @@ START_TEST(open_write_of_the_source)
 }
 END_TEST
 
+/* The same for each source of one call. */
+START_TEST(open_writes_of_two_sources)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
+    synced_mem *const to[] = {make_on(SIZE, 0), make_on(SIZE, 0)}, *const from[] = {make_on(SIZE, 0), make_on(SIZE, 0)};
+    for (unsigned i = 0; i < 2; i++)
+        gpu_fill(synced_mem_overwrite_gpu_data_on(from[i], stream), SIZE, 1 + i, stream);
+    OK(synced_mem_async_gpu_copy_n(to, from, 2, stream)); /* the targets get memory */
+    void *const first = synced_mem_mutable_gpu_data_on(from[0], stream);
+    void *const second = synced_mem_mutable_gpu_data_on(from[1], other);
+    gpu_fill(first, SIZE, 3, stream);
+    gpu_fill(second, SIZE, 4, other);
+    OK(synced_mem_async_gpu_copy_n(to, from, 2, stream));
+    const uint64_t waits = stats_now().stream_waits;
+    ck_assert_ptr_eq(synced_mem_mutable_gpu_data_on(from[0], stream), first);
+    ck_assert_uint_eq(stats_now().stream_waits, waits);
+    ck_assert_ptr_eq(synced_mem_mutable_gpu_data_on(from[1], other), second);
+    ck_assert_uint_eq(stats_now().stream_waits, waits + 1 + !gpu_has_stream_ids()); /* for the copy */
+    gpu_fill(first, SIZE, 5, stream);
+    gpu_fill(second, SIZE, 6, other);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert(host_is(synced_mem_cpu_data(to[i]), SIZE, 3 + i));
+        ck_assert(host_is(synced_mem_cpu_data(from[i]), SIZE, 5 + i));
+    }
+    RELEASE_EACH(to[0], to[1], from[0], from[1]);
+    CLOSE_EACH(stream, other);
+}
+END_TEST
+
 /* A copy on the writer's stream leaves the write open, also if the host or a stream of another device reads the mapped
  * source. */
 START_TEST(open_write_of_a_mapped_source)
@@ -441,7 +470,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("copies and work in flight");
     TCase *const flight = add_case(made, "in flight");
-    add_gpu_tests(flight, open_write_of_the_source, never_blocks, pageable_memory_that_is_filled);
+    add_gpu_tests(flight, open_write_of_the_source, open_writes_of_two_sources, never_blocks,
+                  pageable_memory_that_is_filled);
     add_gpu_loop_test(flight, hazard, 0, BUSY * AFTERS * 2);
     tcase_add_loop_test(flight, open_write_of_a_mapped_source, 0, 2);
     add_gpu_loop_test(flight, pageable, 0, 32);
