@@ -7,6 +7,7 @@
 #include "synced_mem/dlpack.h"
 
 #include "copy/inflight.h"
+#include "memory/budget.h"
 #include "object/evict.h"
 #include "object/replace.h"
 #include "object/resize.h"
@@ -412,11 +413,29 @@ static struct DLManagedTensorVersioned *give_out(synced_mem *mem)
     return tensor;
 }
 
-static atomic_bool is_waiting;
+static atomic_bool keeps_busy; /* a hold waits for the locks of the victims that it keeps */
+
+bool __real_sm_evict_busy(struct sm_evictions *evictions);
+bool __wrap_sm_evict_busy(struct sm_evictions *evictions);
+bool __wrap_sm_evict_busy(struct sm_evictions *evictions)
+{
+    atomic_store(&keeps_busy, true);
+    return __real_sm_evict_busy(evictions);
+}
+
+static atomic_uint waits_for_stuck;
+
+bool __real_sm_budget_wait_for_stuck(int device, sm_deadline until);
+bool __wrap_sm_budget_wait_for_stuck(int device, sm_deadline until);
+bool __wrap_sm_budget_wait_for_stuck(int device, sm_deadline until)
+{
+    const bool waits = __real_sm_budget_wait_for_stuck(device, until);
+    atomic_fetch_add(&waits_for_stuck, waits);
+    return waits;
+}
 
 static void *hold_beside(void *wanted)
 {
-    on_wait = &is_waiting;
     SOUND(hold_one(wanted, SYNCED_MEM_READ, stream) == SYNCED_MEM_OK);
     return NULL;
 }
@@ -433,7 +452,7 @@ START_TEST(victims_that_another_hold_keeps_are_waited_for)
     ck_assert_int_eq(pthread_create(&locker, NULL, lock_the_other, NULL), 0);
     await_flag(&is_locked);
     ck_assert_int_eq(pthread_create(&holder, NULL, hold_beside, first), 0);
-    await_flag(&is_waiting);
+    await_flag(&keeps_busy);
     OK(unhold_one(victim));
     meanwhile = note_the_second;
     OK(hold_one(second, SYNCED_MEM_READ, stream));
@@ -441,10 +460,33 @@ START_TEST(victims_that_another_hold_keeps_are_waited_for)
     pthread_join(holder, NULL);
     ck_assert_int_eq(atomic_load(&unsound), 0);
     ck_assert(!is_on_device(kept) && is_on_device(victim));
+    ck_assert_uint_gt(atomic_load(&waits_for_stuck), 0);
     tensor->deleter(tensor);
     OK(unhold_one(first));
     OK(unhold_one(second));
     RELEASE_EACH(victim, kept, first, second);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+/* Nobody else has victims. */
+START_TEST(a_hold_does_not_wait_for_its_own_victims)
+{
+    make_victim();
+    synced_mem *const wanted = make_units("wanted", 9, 3);
+    OK(hold_one(victim, SYNCED_MEM_READ, stream));
+    OK(hold_one(kept, SYNCED_MEM_READ, stream));
+    struct DLManagedTensorVersioned *const tensors[] = {give_out(victim), give_out(kept)};
+    OK(unhold_one(victim));
+    OK(unhold_one(kept));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, hold_one(wanted, SYNCED_MEM_READ, stream));
+    SAYS("tensors");
+    ck_assert_uint_eq(atomic_load(&waits_for_stuck), 0);
+    for (unsigned i = 0; i < 2; i++)
+        tensors[i]->deleter(tensors[i]);
+    OK(hold_one(wanted, SYNCED_MEM_READ, stream));
+    OK(unhold_one(wanted));
+    RELEASE_EACH(victim, kept, wanted);
     CLOSE_EACH(stream);
 }
 END_TEST
@@ -699,7 +741,7 @@ Suite *suite(void)
                   a_victim_without_a_copy_has_left, a_victim_that_is_held_after_it_has_gone, a_victim_that_is_released,
                   a_lower_budget_waits_for_a_victim, a_member_is_claimed_once, a_claim_outlives_a_hold_that_fails,
                   a_hold_of_a_victim_that_stays_needs_no_room, claims_for_a_victim_that_goes_are_kept,
-                  victims_that_another_hold_keeps_are_waited_for);
+                  victims_that_another_hold_keeps_are_waited_for, a_hold_does_not_wait_for_its_own_victims);
     add_gpu_loop_test(tests, a_victim_that_is_late_goes_after_all, 0, 2);
     add_gpu_loop_test(tests, claims_for_a_victim_that_stays_are_given_back_at_once, 0, MOST_HOLDERS);
     return made;
