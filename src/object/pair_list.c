@@ -117,7 +117,7 @@ static void clear_rest(struct sm_pair *pair)
     memset((char *)pair + begin, 0, sizeof *pair - begin);
 }
 
-/* What was done of the earlier pair, which has the bytes at this offset, is done of this one. */
+/* Takes over what was done of the earlier pair, which has the bytes at this offset. */
 static void inherit(struct sm_pair *pair, const struct sm_pair *earlier, size_t offset)
 {
     if (!earlier->done)
@@ -129,7 +129,7 @@ static void inherit(struct sm_pair *pair, const struct sm_pair *earlier, size_t 
     pair->reads_gpu = earlier->reads_gpu;
 }
 
-/* What is found out about all pairs while they are listed. */
+/* The plan of a list: what is found out about all of its pairs while they are listed. */
 struct plan {
     const struct sm_pairs *common;
     size_t direct;

@@ -2,11 +2,9 @@
  * Tests release callbacks that become due while a hold makes room. They may hold objects themselves, and release them.
  * None of them runs while the thread has victims that others wait for.
  */
-#include "hold_kit.h"
+#include "hold_tensor_kit.h"
 
 #include "cudart_emu.h"
-#include "dlpack_structs.h"
-#include "synced_mem/dlpack.h"
 
 #include <stdlib.h>
 
@@ -38,16 +36,8 @@ static synced_mem_status unhold_there(synced_mem *mem)
 /* Memory that is exported can't go. */
 static void export_tensor(synced_mem *mem)
 {
-    const int64_t shape[] = {(int64_t)synced_mem_size(mem)};
-    const synced_mem_dlpack_options options = {.struct_size = sizeof options,
-                                               .side = side,
-                                               .type_code = TENSOR_UINT,
-                                               .type_bits = 8,
-                                               .ndim = 1,
-                                               .shape = shape,
-                                               .stream = SYNCED_MEM_NO_STREAM};
     OK(hold_there(mem));
-    OK(synced_mem_to_dlpack(&tensor, mem, &options));
+    OK(give_out(mem, side, &tensor));
     OK(unhold_there(mem));
 }
 

@@ -1,10 +1,7 @@
 /* Tests what happens to a victim between its choice and its eviction. */
-#include "hold_kit.h"
+#include "hold_tensor_kit.h"
 
 #include "cudart_emu.h"
-
-#include "dlpack_structs.h"
-#include "synced_mem/dlpack.h"
 
 #include "copy/inflight.h"
 #include "memory/budget.h"
@@ -398,21 +395,6 @@ static void *note_the_second(void *unused)
     return unused;
 }
 
-static struct DLManagedTensorVersioned *give_out(synced_mem *mem)
-{
-    struct DLManagedTensorVersioned *tensor = NULL;
-    const int64_t shape[] = {(int64_t)synced_mem_size(mem)};
-    const synced_mem_dlpack_options options = {.struct_size = sizeof options,
-                                               .side = SYNCED_MEM_SIDE_GPU,
-                                               .type_code = TENSOR_UINT,
-                                               .type_bits = 8,
-                                               .ndim = 1,
-                                               .shape = shape,
-                                               .stream = SYNCED_MEM_NO_STREAM};
-    OK(synced_mem_to_dlpack(&tensor, mem, &options));
-    return tensor;
-}
-
 static atomic_bool keeps_busy; /* a hold waits for the locks of the victims that it keeps */
 
 bool __real_sm_evict_busy(struct sm_evictions *evictions);
@@ -448,7 +430,8 @@ START_TEST(victims_that_another_hold_keeps_are_waited_for)
     make_victim();
     synced_mem *const first = make_units("first", 9, 3), *const second = make_units("second", 8, 4);
     OK(hold_one(victim, SYNCED_MEM_READ, stream));
-    struct DLManagedTensorVersioned *const tensor = give_out(victim);
+    struct DLManagedTensorVersioned *tensor;
+    OK(give_out(victim, SYNCED_MEM_SIDE_GPU, &tensor));
     ck_assert_int_eq(pthread_create(&locker, NULL, lock_the_other, NULL), 0);
     await_flag(&is_locked);
     ck_assert_int_eq(pthread_create(&holder, NULL, hold_beside, first), 0);
@@ -476,7 +459,9 @@ START_TEST(a_hold_does_not_wait_for_its_own_victims)
     synced_mem *const wanted = make_units("wanted", 9, 3);
     OK(hold_one(victim, SYNCED_MEM_READ, stream));
     OK(hold_one(kept, SYNCED_MEM_READ, stream));
-    struct DLManagedTensorVersioned *const tensors[] = {give_out(victim), give_out(kept)};
+    struct DLManagedTensorVersioned *tensors[2];
+    OK(give_out(victim, SYNCED_MEM_SIDE_GPU, &tensors[0]));
+    OK(give_out(kept, SYNCED_MEM_SIDE_GPU, &tensors[1]));
     OK(unhold_one(victim));
     OK(unhold_one(kept));
     FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, hold_one(wanted, SYNCED_MEM_READ, stream));

@@ -1,9 +1,7 @@
 /* Tests what holds, budgets and held objects refuse. A refused call changes nothing. */
 #include "files_kit.h"
-#include "hold_kit.h"
+#include "hold_tensor_kit.h"
 
-#include "dlpack_structs.h"
-#include "synced_mem/dlpack.h"
 
 static synced_mem *mem;
 static synced_mem *other;
@@ -167,19 +165,11 @@ END_TEST
 
 START_TEST(a_tensor_needs_a_hold_and_keeps_the_memory)
 {
-    const int64_t shape[] = {HOLD_BYTES};
     struct DLManagedTensorVersioned *tensor = NULL;
-    const synced_mem_dlpack_options options = {.struct_size = sizeof options,
-                                               .side = SYNCED_MEM_SIDE_GPU,
-                                               .type_code = TENSOR_UINT,
-                                               .type_bits = 8,
-                                               .ndim = 1,
-                                               .shape = shape,
-                                               .stream = SYNCED_MEM_NO_STREAM};
     make_objects();
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_to_dlpack(&tensor, mem, &options));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, give_out(mem, SYNCED_MEM_SIDE_GPU, &tensor));
     OK(hold_one(mem, SYNCED_MEM_READ, stream));
-    OK(synced_mem_to_dlpack(&tensor, mem, &options));
+    OK(give_out(mem, SYNCED_MEM_SIDE_GPU, &tensor));
     OK(unhold_one(mem));
     uint64_t over;
     OK(synced_mem_gpu_set_budget(0, 0, &over));
