@@ -44,8 +44,8 @@ static inline bool sm_use_is_open(const struct sm_use *use)
     return !use->fence && sm_use_is_by_stream(use);
 }
 
-/* A collection of what new work replaces: the structs of uses, and holds on fences and streams. Most copies of a call had
- * the same fence and stream, so that the holds on each are given up at once. Zeros: nothing. */
+/* A collection of what new work replaces: the structs of uses, and holds on fences and streams. Most copies of a call
+ * had the same fence and stream, so that the holds on each are given up at once. Zeros: nothing. */
 struct sm_replaced {
     struct sm_use *uses; /* without their holds, linked by next */
     struct sm_fence *fence;

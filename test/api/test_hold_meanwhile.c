@@ -422,8 +422,8 @@ static void *hold_beside(void *wanted)
     return NULL;
 }
 
-/* The first hold keeps the other candidate, whose lock it waits for. The victim of the second one stays, as it is out as
- * a tensor. There is room for both holds once the other has gone. */
+/* The first hold keeps the other candidate, whose lock it waits for. The victim of the second one stays, as it is out
+ * as a tensor. There is room for both holds once the other has gone. */
 START_TEST(victims_that_another_hold_keeps_are_waited_for)
 {
     pthread_t holder;
