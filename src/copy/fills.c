@@ -43,39 +43,36 @@ static synced_mem_status queue_all(const struct sm_fills *fills, unsigned char v
     return SYNCED_MEM_OK;
 }
 
-/* Fills that are queued run even if a later one is refused, so all copies are entered. */
-static synced_mem_status enter_all(const struct sm_fills *fills)
+static synced_mem_status record(struct sm_fills *fills)
 {
-    struct sm_fence *fence;
-    struct sm_replaced replaced = {.uses = NULL};
     bool untracked;
-    const synced_mem_status status = sm_transfer_record(fills->stream, &fence, &untracked);
+    const synced_mem_status status = sm_transfer_record(fills->stream, &fills->fence, &untracked);
     for (size_t i = 0; i < fills->count && untracked; i++)
         sm_inflight_untrack(fills->list[i].to, SM_UNTRACKED_WRITE, fills->stream);
     if (status != SYNCED_MEM_OK)
         return status;
-    if (fence)
-        sm_fence_hold_often(fence, fills->count);
-    for (size_t i = 0; i < fills->count; i++) {
-        if (i + SM_AHEAD < fills->count)
-            sm_prefetch_copy(fills->list[i + SM_AHEAD].to);
-        sm_inflight_written_of_several(fills->list[i].to, fence, &replaced);
-        fills->list[i].to->arriving = fence != NULL;
-    }
-    sm_replaced_drop(&replaced);
-    sm_fence_drop(fence);
+    if (fills->fence)
+        sm_fence_hold_often(fills->fence, fills->count);
+    sm_fence_drop(fills->fence);
+    fills->sent = fills->count;
     return SYNCED_MEM_OK;
 }
 
+/* Fills that are queued run even if a later one is refused, so all copies are entered. */
 synced_mem_status sm_fills_send(struct sm_fills *fills, unsigned char value)
 {
     if (fills->count == 0)
         return SYNCED_MEM_OK;
     const synced_mem_status status = queue_all(fills, value);
     const struct sm_detail first = sm_detail_get();
-    const synced_mem_status entered = enter_all(fills);
+    const synced_mem_status recorded = record(fills);
     if (status == SYNCED_MEM_OK)
-        return entered;
+        return recorded;
     sm_detail_set(&first);
     return status;
+}
+
+void sm_fills_end(const struct sm_fills *fills)
+{
+    sm_replaced_drop(&fills->replaced);
 }

@@ -19,6 +19,9 @@ struct sm_fills {
     struct sm_fill *list;
     size_t count;
     struct sm_kernel_list kernel;
+    size_t sent;            /* the number of fills that are to be entered: all, or none */
+    struct sm_fence *fence; /* behind them; NULL: they are over */
+    struct sm_replaced replaced;
 };
 
 /* The memory of one fill. */
@@ -34,8 +37,20 @@ void *sm_fills_lay_out(struct sm_fills *fills, struct sm_stream *stream, void *b
  * sm_transfer_order(). */
 synced_mem_status sm_fills_add(struct sm_fills *fills, struct sm_copy *to, size_t size);
 
-/* Queues the fills with one byte, and enters them as the copies' writes, with one event. Blocks as sm_transfer_enter(). On
- * failure some of the copies may be written or untracked. Errors: as sm_transfer_fill(). */
+/* Queues the fills with one byte, with one event. Then the caller enters those that are sent, also after a failure, and
+ * calls sm_fills_end(). Blocks as sm_transfer_enter(). On failure some of the copies may be written or untracked. Errors:
+ * as sm_transfer_fill(). */
 synced_mem_status sm_fills_send(struct sm_fills *fills, unsigned char value);
+
+/* Enters one of the fills that are sent as the write of its copy, whose contents arrive. */
+static inline void sm_fills_enter(struct sm_fills *fills, size_t index)
+{
+    struct sm_copy *const to = fills->list[index].to;
+    sm_inflight_written_of_several(to, fills->fence, &fills->replaced);
+    to->arriving = fills->fence != NULL;
+}
+
+/* Gives up what the fills have replaced. */
+void sm_fills_end(const struct sm_fills *fills);
 
 #endif

@@ -449,6 +449,29 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
     prepend_use(&copy->reads, use);
 }
 
+void sm_inflight_given_filled(struct sm_copy *copy, struct sm_fence *fence, struct sm_use **reserved,
+                              struct sm_stream *stream, bool writing, struct sm_replaced *replaced)
+{
+    struct sm_use *use = writing ? NULL : sm_inflight_set_aside(copy, stream);
+    sm_inflight_written_of_several(copy, fence, replaced);
+    copy->arriving = fence && !writing;
+    copy->streamless = copy->streamless || stream->kind == SM_STREAM_ANY;
+    if (writing) {
+        copy->writer = stream;
+        copy->writes++;
+        copy->write_is_covered = true;
+        return;
+    }
+    if (use) {
+        sm_replaced_add_stream(replaced, stream);
+    } else {
+        use = *reserved;
+        *reserved = use->next;
+        *use = (struct sm_use){.by = stream};
+    }
+    prepend_use(&copy->reads, use);
+}
+
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream)
 {
     struct sm_use *const use = *find_use_link(copy, stream);

@@ -133,7 +133,7 @@ static inline bool sm_inflight_is_blocked(const struct sm_copy *copy, bool confl
 {
     if (!copy->write_is_covered && sm_fence_is_open(copy->write))
         return true;
-    const bool may_be = copy->write || copy->writer_fence || (conflicting && copy->reads);
+    const bool may_be = copy->arriving || copy->writer_fence || (conflicting && copy->reads);
     return may_be && sm_inflight_blocker(copy, conflicting);
 }
 
@@ -252,6 +252,12 @@ void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_f
  * write. Earlier uses add to replaced. */
 void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing,
                        struct sm_replaced *replaced);
+
+/* Does both for a stream that has just filled the memory, and comes after all earlier work on it: the fence becomes the
+ * copy's write, and then the stream is given the pointer. Takes over a hold on the fence too; NULL: the fill is done.
+ * *reserved: a list, of which it takes the first if the stream had no open use. */
+void sm_inflight_given_filled(struct sm_copy *copy, struct sm_fence *fence, struct sm_use **reserved,
+                              struct sm_stream *stream, bool writing, struct sm_replaced *replaced);
 
 /* Returns whether a stream with this handle, which the hot path can use, has the pointer to read. If so, it becomes the
  * last reader. */

@@ -4,6 +4,7 @@
 #include "memory/guard.h"
 #include "object/fetch_parts.h"
 #include "object/host_only.h"
+#include "object/piece_tree.h"
 #include "object/publish.h"
 #include "object/reclaim.h"
 #include "object/renew.h"
@@ -72,7 +73,7 @@ static struct sm_stream *find_user(const struct synced_mem *mem, enum sm_side si
  * that. */
 static synced_mem_status find_host_waits(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)
 {
-    const struct sm_records *const records = &transaction->work;
+    const struct sm_records *const records = &transaction->listing.records;
     struct sm_waits *const waits = &transaction->waits;
     const bool writes = mode != SM_READ;
     const struct sm_stream *const by = find_user(transaction->mem, side, NULL);
@@ -93,10 +94,10 @@ static synced_mem_status find_host_waits(struct sm_transaction *transaction, enu
 /* Makes the stream wait for all work, or collects what the host waits for before it can. */
 static synced_mem_status order_stream(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream)
 {
-    const struct sm_records *const records = &transaction->work;
+    const struct sm_records *const records = &transaction->listing.records;
     struct sm_waits *const waits = &transaction->waits;
-    for (size_t i = 0; i < records->count; i++) {
-        sm_prefetch_listed(records, i, sm_bit(SM_GPU));
+    for (size_t i = records->count; i-- > 0;) {
+        sm_prefetch_listed_back(records, i, sm_bit(SM_GPU));
         struct sm_copy *const copy = sm_copy_of(records->list[i], SM_GPU);
         if (sm_inflight_is_behind(stream, copy, mode != SM_READ))
             continue;
@@ -119,15 +120,15 @@ static synced_mem_status find_waits(struct sm_transaction *transaction, enum sm_
     bool ready;
     bool fetched = true;
     *is_there = false;
-    SM_TRY(sm_list_work(transaction, find_user(mem, side, stream), mode));
-    const bool renews = sm_access_needs_renewal(mem, side, mode);
+    struct sm_listing *const listing = &transaction->listing;
+    if (sm_access_needs_renewal(mem, side, mode)) /* which concerns all records */
+        SM_TRY(sm_listing_fill(listing, mem, side, NULL, mode));
     SM_TRY(renew_side(transaction, side, mode, stream, &ready));
-    if (renews)
-        SM_TRY(sm_list_work(transaction, find_user(mem, side, stream), mode));
+    SM_TRY(sm_listing_fill(listing, mem, side, find_user(mem, side, stream), mode));
     while (!ready && fetched)
-        SM_TRY(sm_fetch_for_access(mem, &transaction->work, side, mode, stream, &fetched, &transaction->waits));
+        SM_TRY(sm_fetch_for_access(mem, listing, side, mode, stream, &fetched, &transaction->waits));
     *is_there = true;
-    if (ready)
+    if (ready || listing->is_filled)
         return SYNCED_MEM_OK;
     const bool shares = !sm_has_one_record(mem);
     if (shares)
@@ -188,12 +189,29 @@ static void *get_pointer(const struct synced_mem *mem, enum sm_side side)
     return sm_copy_data(sm_copy_of(sm_first_record(mem), side));
 }
 
+/* Enters that the stream has the pointer of a record, which it has filled if the listing says so. */
+static void give_record(const struct sm_listing *listing, const struct sm_record *record, struct sm_use **reserved,
+                        struct sm_stream *stream, enum sm_mode mode, struct sm_replaced *replaced)
+{
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    if (listing->is_filled) {
+        sm_inflight_given_filled(copy, listing->fills, reserved, stream, mode != SM_READ, replaced);
+        return;
+    }
+    struct sm_use *const use = *reserved;
+    if (use) {
+        *reserved = use->next;
+        *use = (struct sm_use){.next = NULL};
+    }
+    sm_inflight_given(copy, use, stream, mode != SM_READ, replaced);
+}
+
 /* Enters that the stream has the pointer of each record, and finishes the access. Of several records each is published
  * while the processor's cache has it. */
 static void give_records(struct sm_transaction *transaction, struct sm_use *reserved, struct sm_stream *stream,
                          enum sm_mode mode)
 {
-    const struct sm_records *const records = &transaction->work;
+    const struct sm_records *const records = &transaction->listing.records;
     struct sm_replaced replaced = {.uses = NULL};
     transaction->is_published = !sm_has_one_record(transaction->mem);
     sm_stream_hold_often(stream, records->count);
@@ -202,16 +220,13 @@ static void give_records(struct sm_transaction *transaction, struct sm_use *rese
         sm_prefetch_listed(records, i, SM_BOTH_SIDES);
         if (i + SM_AHEAD < records->count)
             sm_prefetch_hot(records->list[i + SM_AHEAD]);
-        struct sm_use *const use = reserved;
-        reserved = use ? use->next : NULL;
-        if (use)
-            *use = (struct sm_use){.next = NULL};
-        sm_inflight_given(sm_copy_of(each, SM_GPU), use, stream, mode != SM_READ, &replaced);
+        give_record(&transaction->listing, each, &reserved, stream, mode, &replaced);
         finish_record(each, SM_GPU, mode);
         if (transaction->is_published)
-            sm_publish(each);
+            sm_publish_piece(sm_piece_of(each));
     }
     sm_replaced_drop(&replaced);
+    sm_inflight_unreserve_many(reserved);
 }
 
 /* Returns whether the memory is filled first, so that bytes the caller leaves unwritten show. */
@@ -224,7 +239,7 @@ static bool is_to_be_filled(enum sm_mode mode)
 static synced_mem_status access_host(struct sm_transaction *transaction, enum sm_mode mode, void **out)
 {
     struct synced_mem *const mem = transaction->mem;
-    const struct sm_records *const records = &transaction->work;
+    const struct sm_records *const records = &transaction->listing.records;
     SM_TRY(make_copy_ready(transaction, SM_CPU, mode, NULL));
     transaction->is_published = !sm_has_one_record(mem);
     for (size_t i = 0; i < records->count; i++) {
@@ -272,8 +287,9 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
     if (status == SYNCED_MEM_OK && is_to_be_filled(mode))
         status = fill_device(transaction, mode, stream);
     if (status == SYNCED_MEM_OK)
-        status = reserve_reads(&transaction->work, mode, &reserved);
+        status = reserve_reads(&transaction->listing.records, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
+        sm_listing_enter_fills(&transaction->listing);
         sm_inflight_unreserve_many(reserved);
         return status;
     }
@@ -282,16 +298,27 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
     return SYNCED_MEM_OK;
 }
 
+/* Returns whether the stream has the pointers of all of the object's parts in this mode. */
+static bool has_parts(const struct synced_mem *mem, enum sm_mode mode, const struct sm_stream *stream)
+{
+    const struct sm_division *const division = sm_division_of(sm_root(mem));
+    const bool writes = mode != SM_READ;
+    const size_t end = sm_object_end(mem);
+    if (division->user[writes] == stream)
+        return sm_piece_tree_count(
+                   division, &(struct sm_piece_range){sm_object_begin(mem), end, SM_MARK_TO_READ + writes, false}) == 0;
+    bool has = true;
+    for (struct sm_record *each = sm_first_record(mem); each && has; each = sm_next_before(each, end))
+        has = sm_is_published_to(each, stream, writes);
+    return has;
+}
+
 /* Returns the pointer to the device copy of an object in several parts if the stream has that of each in this mode. The
  * hot path does so for an object that is one record. Parts that are to be joined are left to the access. */
 static bool give_parts(struct synced_mem *mem, enum sm_mode mode, const struct sm_stream *stream, void **out)
 {
-    const size_t end = sm_object_end(mem);
-    if (sm_has_one_record(mem) || sm_division_of(sm_root(mem))->loose > 0)
+    if (sm_has_one_record(mem) || sm_division_of(sm_root(mem))->loose > 0 || !has_parts(mem, mode, stream))
         return false;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end))
-        if (!sm_is_published_to(each, stream, mode != SM_READ))
-            return false;
     *out = get_pointer(mem, SM_GPU);
     return true;
 }
@@ -510,7 +537,7 @@ static synced_mem_status find_transfers(struct sm_transaction *transaction)
 /* Returns why contents were lost before the call. */
 static synced_mem_status get_loss(const struct sm_transaction *transaction)
 {
-    return transaction->lost ? sm_fence_wait(transaction->lost) : SYNCED_MEM_OK;
+    return transaction->listing.lost ? sm_fence_wait(transaction->listing.lost) : SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pending)

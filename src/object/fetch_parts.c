@@ -34,16 +34,11 @@ synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side sid
     return sm_make_memory(own, side, stream);
 }
 
-static enum sm_work get_access_work(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
-{
-    return (enum sm_work)sm_transitions[sm_whole_head(record)][side][mode].work;
-}
-
 /* ---- Zeros on the host ---- */
 
 static bool is_zeroed(const struct sm_record *record, enum sm_mode mode)
 {
-    return get_access_work(record, SM_CPU, mode) == SM_ZERO;
+    return sm_work_of(record, SM_CPU, mode) == SM_ZERO;
 }
 
 /* Gives the record's host copy memory, and finds the wait before it may be written. */
@@ -109,7 +104,7 @@ static synced_mem_status zero_parts(const struct sm_records *records, enum sm_mo
 
 static bool is_zeroed_on_device(const struct sm_record *record, enum sm_mode mode)
 {
-    return get_access_work(record, SM_GPU, mode) == SM_ZERO && !sm_shared_copy(record);
+    return sm_work_of(record, SM_GPU, mode) == SM_ZERO && !sm_shared_copy(record);
 }
 
 /* Gives the record's device copy memory, and finds the wait before a stream can come after the work on it. */
@@ -141,9 +136,9 @@ static synced_mem_status find_zeros_stream(const struct synced_mem *mem, const s
 static synced_mem_status list_device_zeros(const struct sm_records *records, enum sm_mode mode, struct sm_fills *fills,
                                            struct sm_records *filled, struct sm_waits *waits)
 {
-    for (size_t i = 0; i < records->count; i++) {
+    for (size_t i = records->count; i-- > 0;) {
         struct sm_record *const each = records->list[i];
-        sm_prefetch_listed(records, i, sm_bit(SM_GPU));
+        sm_prefetch_listed_back(records, i, sm_bit(SM_GPU));
         if (!is_zeroed_on_device(each, mode))
             continue;
         SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, fills->stream, waits)));
@@ -155,34 +150,49 @@ static synced_mem_status list_device_zeros(const struct sm_records *records, enu
     return sm_waits_status(waits);
 }
 
-/* Fills the pieces that have no contents, with one event for all. *count: their number, or a larger one; gets that of the
- * pieces that are filled. */
-static synced_mem_status zero_device_parts(const struct synced_mem *mem, const struct sm_records *records,
-                                           enum sm_mode mode, struct sm_stream *stream, struct sm_waits *waits,
-                                           size_t *count)
+/* Enters the fills that were sent, also if they have failed. */
+static void enter_device_zeros(struct sm_fills *fills, const struct sm_records *filled, synced_mem_status status)
 {
+    for (size_t i = fills->sent; i-- > 0;) {
+        sm_prefetch_listed_back(filled, i, SM_BOTH_SIDES);
+        sm_fills_enter(fills, i);
+        if (status == SYNCED_MEM_OK)
+            sm_set_head(filled->list[i], sm_head(filled->list[i]) | sm_bit(SM_GPU));
+    }
+}
+
+/* Fills the pieces that have no contents, with one event for all. If the stream is the caller's and the listing has no
+ * others, the access enters the fills when it gives the stream the pointers. *filled: gets their number. */
+static synced_mem_status zero_device_parts(const struct synced_mem *mem, struct sm_listing *listing, enum sm_mode mode,
+                                           struct sm_stream *stream, struct sm_waits *waits, size_t *filled)
+{
+    const struct sm_records *const records = &listing->records;
+    const bool is_callers = stream != NULL;
     if (!stream)
         SM_TRY(find_zeros_stream(mem, records, mode, &stream));
     struct row {
         struct sm_fills_row row;
         struct sm_record *record;
     };
+    const size_t room = listing->needs.count[SM_ZERO][false];
     struct sm_fills fills;
     struct sm_shared_ends ends;
-    struct row *const block = malloc(*count * sizeof *block);
+    struct row *const block = malloc(room * sizeof *block);
     if (!block)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", *count);
-    struct sm_records filled = {.list = sm_fills_lay_out(&fills, stream, block, *count)};
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", room);
+    struct sm_records listed = {.list = sm_fills_lay_out(&fills, stream, block, room)};
     sm_share_ends(&ends);
-    synced_mem_status status = list_device_zeros(records, mode, &fills, &filled, waits);
+    synced_mem_status status = list_device_zeros(records, mode, &fills, &listed, waits);
     if (status == SYNCED_MEM_OK)
         status = sm_fills_send(&fills, 0);
     sm_share_no_ends();
-    for (size_t i = 0; i < filled.count && status == SYNCED_MEM_OK; i++) {
-        sm_prefetch_listed(&filled, i, SM_BOTH_SIDES);
-        sm_set_head(filled.list[i], sm_head(filled.list[i]) | sm_bit(SM_GPU));
-    }
-    *count = filled.count;
+    listing->is_filled = status == SYNCED_MEM_OK && is_callers && fills.sent == records->count;
+    if (listing->is_filled)
+        listing->fills = fills.fence;
+    else
+        enter_device_zeros(&fills, &listed, status);
+    sm_fills_end(&fills);
+    *filled = listed.count;
     free(block);
     return status;
 }
@@ -191,7 +201,7 @@ static synced_mem_status zero_device_parts(const struct synced_mem *mem, const s
 
 static bool is_moved(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
 {
-    return get_access_work(record, side, mode) == SM_MOVE && !sm_shared_copy(record);
+    return sm_work_of(record, side, mode) == SM_MOVE && !sm_shared_copy(record);
 }
 
 static void set_side_valid(struct sm_record *record, enum sm_side side)
@@ -273,7 +283,7 @@ static synced_mem_status load_records(const struct sm_records *records, enum sm_
     struct sm_file_reads reads = {.room = count};
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < records->count && status == SYNCED_MEM_OK; i++) {
-        if (get_access_work(records->list[i], side, mode) != SM_LOAD)
+        if (sm_work_of(records->list[i], side, mode) != SM_LOAD)
             continue;
         status = sm_queue_load(records->list[i], side, stream, &reads, waits);
         if (status == SYNCED_MEM_OK)
@@ -286,75 +296,63 @@ static synced_mem_status load_records(const struct sm_records *records, enum sm_
 
 /* ---- An access ---- */
 
-/* The work that the records of an object need, in numbers of records. */
-struct needs {
-    size_t moves, loads, fills; /* fills: of separate device copies, or of the host's */
-    size_t all;                 /* that need any work, or memory */
-};
-
-/* A copy is not usable while work may write it whose end nobody can tell. */
-static bool has_usable_copy(const struct sm_record *record, enum sm_side side)
-{
-    const struct sm_copy *const copy = sm_copy_of(record, side);
-    return copy && copy->untracked != SM_UNTRACKED_WRITE;
-}
-
-static struct needs find_needs(const struct sm_records *records, enum sm_side side, enum sm_mode mode)
-{
-    struct needs needs = {.all = 0};
-    for (size_t i = 0; i < records->count; i++) {
-        const struct sm_record *const each = records->list[i];
-        if (i + SM_AHEAD < records->count)
-            sm_prefetch_record(records->list[i + SM_AHEAD]);
-        const enum sm_work work = get_access_work(each, side, mode);
-        if (work == SM_NOTHING && has_usable_copy(each, side))
-            continue;
-        const bool is_shared = sm_shared_copy(each) != NULL;
-        needs.all++;
-        needs.moves += work == SM_MOVE && !is_shared;
-        needs.loads += work == SM_LOAD;
-        needs.fills += work == SM_ZERO && (side == SM_CPU || !is_shared);
-    }
-    return needs;
-}
-
 /* Does the work of each record alone. */
 static synced_mem_status fetch_each(const struct sm_records *records, enum sm_side side, enum sm_mode mode,
                                     struct sm_stream *stream, struct sm_waits *waits)
 {
     for (size_t i = 0; i < records->count; i++) {
         struct sm_record *const each = records->list[i];
-        SM_TRY(sm_waits_go_on(waits, sm_fetch(each, side, get_access_work(each, side, mode), stream, waits)));
+        SM_TRY(sm_waits_go_on(waits, sm_fetch(each, side, sm_work_of(each, side, mode), stream, waits)));
     }
     return sm_waits_status(waits);
 }
 
+static size_t count_needs(const struct sm_needs *needs, enum sm_work work)
+{
+    return needs->count[work][false] + needs->count[work][true];
+}
+
+static size_t count_all_needs(const struct sm_needs *needs)
+{
+    size_t count = 0;
+    for (enum sm_work work = SM_NOTHING; work < SM_WORKS; work++)
+        count += count_needs(needs, work);
+    return count;
+}
+
 /* Does the work that several records have in common at once. If there is none, does that of each alone. *fetched: there
- * was work other than these fills, so the caller looks again. */
-static synced_mem_status fetch_parts(const struct synced_mem *mem, const struct sm_records *records, enum sm_side side,
+ * was work other than fills on the device, so the caller looks again. */
+static synced_mem_status fetch_parts(const struct synced_mem *mem, struct sm_listing *listing, enum sm_side side,
                                      enum sm_mode mode, struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
-    const struct needs needs = find_needs(records, side, mode);
+    const struct sm_records *const records = &listing->records;
+    const size_t moves = listing->needs.count[SM_MOVE][false];
+    const size_t loads = count_needs(&listing->needs, SM_LOAD);
+    const size_t all = count_all_needs(&listing->needs);
     const bool has_several = !sm_has_one_record(mem);
-    const bool moves_several = needs.moves > 1;
-    const bool loads_several = needs.loads > 0 && has_several;
-    const bool fills_several = side == SM_CPU ? needs.fills > 0 : needs.fills > 1;
-    size_t filled = needs.fills;
-    *fetched = needs.all > 0;
+    const bool moves_several = moves > 1;
+    const bool loads_several = loads > 0 && has_several;
+    const bool fills_on_device = side == SM_GPU && listing->needs.count[SM_ZERO][false] > 1;
+    const bool fills_several = fills_on_device || (side == SM_CPU && count_needs(&listing->needs, SM_ZERO) > 0);
+    size_t filled = 0;
+    *fetched = all > 0;
     SM_TRY(sm_fetch_memory(mem, side, stream, true));
-    if (needs.all == 0)
+    if (all == 0)
         return SYNCED_MEM_OK;
     if (moves_several)
-        SM_TRY(move_records(mem, records, side, mode, needs.moves, stream, waits));
+        SM_TRY(move_records(mem, records, side, mode, moves, stream, waits));
     if (loads_several)
-        SM_TRY(load_records(records, side, mode, needs.loads, stream, waits));
-    if (fills_several && side == SM_CPU)
-        SM_TRY(zero_parts(records, mode, waits));
+        SM_TRY(load_records(records, side, mode, loads, stream, waits));
+    if (fills_on_device)
+        SM_TRY(zero_device_parts(mem, listing, mode, stream, waits, &filled));
     else if (fills_several)
-        SM_TRY(zero_device_parts(mem, records, mode, stream, waits, &filled));
-    *fetched = side == SM_CPU || !fills_several || needs.all > filled;
-    return moves_several || loads_several || fills_several ? SYNCED_MEM_OK
-                                                           : fetch_each(records, side, mode, stream, waits);
+        SM_TRY(zero_parts(records, mode, waits));
+    else if (!moves_several && !loads_several)
+        SM_TRY(fetch_each(records, side, mode, stream, waits));
+    *fetched = !fills_on_device || all > filled;
+    if (*fetched)
+        sm_listing_find_needs(listing, side, mode);
+    return SYNCED_MEM_OK;
 }
 
 /* Larger moves would hold up the blocking streams, which come after the legacy stream's work. */
@@ -372,14 +370,14 @@ static bool is_move_on_legacy(const struct sm_record *record, enum sm_side side)
            sm_inflight_is_on_legacy(on_device) && (!on_host || sm_inflight_is_on_legacy(on_host));
 }
 
-synced_mem_status sm_fetch_for_access(struct synced_mem *mem, const struct sm_records *records, enum sm_side side,
+synced_mem_status sm_fetch_for_access(struct synced_mem *mem, struct sm_listing *listing, enum sm_side side,
                                       enum sm_mode mode, struct sm_stream *stream, bool *fetched,
                                       struct sm_waits *waits)
 {
     if (sm_is_divided(mem))
-        return fetch_parts(mem, records, side, mode, stream, fetched, waits);
+        return fetch_parts(mem, listing, side, mode, stream, fetched, waits);
     struct sm_record *const own = sm_own_record(mem);
-    const enum sm_work work = get_access_work(own, side, mode);
+    const enum sm_work work = sm_work_of(own, side, mode);
     *fetched = work != SM_NOTHING;
     if (!stream && work == SM_MOVE && is_move_on_legacy(own, side))
         SM_TRY(sm_stream_find_legacy(sm_device(mem), &stream));

@@ -5,6 +5,7 @@
 #include "copy/inflight.h"
 #include "object/backing.h"
 #include "object/object.h"
+#include "object/transitions.h"
 #include "trace/trace.h"
 
 /* The part of sm_set_head() for a side that loses contents which are arriving, and for traces. */
@@ -22,6 +23,12 @@ static inline void sm_set_head(struct sm_record *record, unsigned head)
         atomic_store_explicit(&record->head, (unsigned char)(head | of_file), memory_order_relaxed);
 }
 
+/* Returns the work of an access to the record. */
+static inline enum sm_work sm_work_of(const struct sm_record *record, enum sm_side side, enum sm_mode mode)
+{
+    return (enum sm_work)sm_transitions[sm_whole_head(record)][side][mode].work;
+}
+
 /* Returns whether contents of a record are arriving on the side. */
 static inline bool sm_is_arriving(const struct sm_record *record, enum sm_side side)
 {
@@ -36,6 +43,14 @@ static inline void sm_drop_lost(struct sm_record *record)
 {
     if (sm_inflight_lost(sm_slot_of(record, SM_CPU)) || sm_inflight_lost(sm_slot_of(record, SM_GPU)))
         sm_drop_arriving_if_lost(record, NULL);
+    sm_settle(record);
+}
+
+/* The same, for a call that reports the loss. lost: as for sm_drop_arriving_if_lost(). */
+static inline void sm_take_out_lost(struct sm_record *record, struct sm_fence **lost)
+{
+    if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
+        sm_drop_arriving_if_lost(record, lost);
     sm_settle(record);
 }
 

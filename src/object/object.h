@@ -81,8 +81,8 @@ struct sm_record {
         atomic_short device; /* of a root: SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
         struct {             /* of a piece */
             bool at_rest;    /* no write was open or in flight on its copies when it was published */
-            /* 1 << side is set: it is marked for the side (piece_tree.h). SM_MENTIONED: a push or pull that lists its
-             * records has listed it (mentions.h). */
+            /* 1 << i is set: it has the mark i (piece_tree.h). SM_MENTIONED: a push or pull that lists its records has
+             * listed it (mentions.h). */
             unsigned char marks;
         };
     };
@@ -93,10 +93,10 @@ struct sm_piece {
     _Alignas(64) struct sm_record record;
     struct synced_mem *root;
     size_t offset; /* in the root */
-    struct sm_piece *before;
     struct sm_piece *after;
+    struct synced_mem *hot; /* the objects that have the piece's pointers published, linked by next_hot */
+    struct sm_piece *before;
     struct sm_piece_node *leaf; /* that has the piece; NULL: there is no tree */
-    struct synced_mem *hot;     /* the objects that have the piece's pointers published, linked by next_hot */
     struct sm_backing *backing; /* NULL: the piece is not in a file */
 };
 
@@ -109,6 +109,9 @@ struct sm_division {
     unsigned loose;             /* how many of the other pieces have no holders */
     unsigned held;              /* how often calls hold pieces, see piece.h */
     unsigned given;             /* the latest count of the root's copies, see sm_count_given() */
+    /* The stream that was given the pointers of all pieces last, to read and to write, for marks (piece_tree.h). NULL:
+     * there is none. May be gone if all pieces are marked. */
+    const struct sm_stream *user[2];
 };
 
 /* The place of an object among the pieces. first is NULL in an undivided object and in a view of 0 bytes. A view begins
@@ -162,7 +165,7 @@ struct synced_mem {
 };
 
 _Static_assert(sizeof(void *) < 8 || sizeof(struct synced_mem) == 128, "an untouched object is two cache lines");
-_Static_assert(sizeof(void *) < 8 || offsetof(struct sm_piece, leaf) == 64, "a walk reads one cache line");
+_Static_assert(sizeof(void *) < 8 || offsetof(struct sm_piece, before) == 64, "a walk reads one cache line");
 _Static_assert(offsetof(struct sm_piece, record) == 0 && offsetof(struct sm_division, first) == 0,
                "sm_piece_of() and sm_division_of() convert pointers");
 

@@ -229,7 +229,7 @@ static synced_mem_status cut_piece(struct sm_piece *piece, size_t at)
     init_piece(right, piece->root, piece->offset + at, sm_size_of(&piece->record) - at);
     set_record_head(&right->record, sm_raw_head(&piece->record));
     right->record.at_rest = piece->record.at_rest;
-    right->record.marks = (unsigned char)sm_concerned_sides(right);
+    right->record.marks = (unsigned char)sm_needed_marks(right);
     synced_mem_status status = cut_parts(right, piece, at);
     if (status == SYNCED_MEM_OK && !sm_piece_tree_add(division, piece, right))
         status = sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the tree of parts");

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    MOST = 30,  /* entries of a node */
+    MOST = 29,  /* entries of a node */
     SPARSE = 8, /* a node with fewer entries is joined to a neighbour if the two fit in one */
     FEW = 8,    /* a root with more pieces gets a tree; it keeps the tree until it has half as many */
     STRIDE = 8, /* of a search in a node */
@@ -20,7 +20,7 @@ enum {
 struct sm_piece_node {
     unsigned short count;
     unsigned short level;     /* 0: a leaf */
-    unsigned marks[SM_SIDES]; /* bit i is set: the piece i is marked, or one below the node i may be */
+    unsigned marks[SM_MARKS]; /* bit i is set: the piece i is marked, or one below the node i may be */
     size_t offsets[ROOM];     /* those from count on are NO_OFFSET */
     void *below[MOST];        /* the pieces or nodes that begin there */
 };
@@ -49,8 +49,8 @@ static struct sm_piece_node *make_node(unsigned level)
         return NULL;
     node->count = 0;
     node->level = (unsigned short)level;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        node->marks[side] = 0;
+    for (unsigned i = 0; i < SM_MARKS; i++)
+        node->marks[i] = 0;
     clear_offsets(node);
     return node;
 }
@@ -68,23 +68,26 @@ static unsigned find_entry(const struct sm_piece_node *node, size_t offset)
     return last;
 }
 
-/* Returns the bits of the sides for which an entry of the node is marked. */
-static unsigned get_marked_sides(const struct sm_piece_node *node)
+/* Returns the kinds of marks that entries of the node have, as bits. */
+static unsigned get_marks_in(const struct sm_piece_node *node)
 {
-    return (unsigned)(node->marks[SM_CPU] != 0) << SM_CPU | (unsigned)(node->marks[SM_GPU] != 0) << SM_GPU;
+    unsigned marks = 0;
+    for (unsigned i = 0; i < SM_MARKS; i++)
+        marks |= (unsigned)(node->marks[i] != 0) << i;
+    return marks;
 }
 
-/* Returns the bits of the sides for which what the entry leads to is marked. */
+/* Returns the marks of what the entry leads to, as bits. */
 static unsigned get_marks_below(const struct sm_piece_node *node, unsigned index)
 {
-    return node->level > 0 ? get_marked_sides(node->below[index])
+    return node->level > 0 ? get_marks_in(node->below[index])
                            : ((const struct sm_piece *)node->below[index])->record.marks;
 }
 
-static void mark_entry(struct sm_piece_node *node, unsigned index, unsigned sides)
+static void mark_entry(struct sm_piece_node *node, unsigned index, unsigned marks)
 {
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        node->marks[side] |= (sides >> side & 1) << index;
+    for (unsigned i = 0; i < SM_MARKS; i++)
+        node->marks[i] |= (marks >> i & 1) << index;
 }
 
 /* Tells the pieces of a leaf's entries, from an index on, that the leaf has them. */
@@ -103,8 +106,8 @@ static void shift_entries(struct sm_piece_node *node, unsigned from, unsigned to
         memmove(&node->below[to], &node->below[from], count * sizeof *node->below);
     }
     const unsigned stay = (1U << (from < to ? from : to)) - 1;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        node->marks[side] = (node->marks[side] & stay) | node->marks[side] >> from << to;
+    for (unsigned i = 0; i < SM_MARKS; i++)
+        node->marks[i] = (node->marks[i] & stay) | node->marks[i] >> from << to;
     node->count = (unsigned short)(to + count);
 }
 
@@ -131,9 +134,9 @@ static void move_entries(struct sm_piece_node *to, struct sm_piece_node *node, u
     const unsigned end = to->count;
     memcpy(&to->offsets[end], &node->offsets[from], count * sizeof *to->offsets);
     memcpy(&to->below[end], &node->below[from], count * sizeof *to->below);
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        to->marks[side] |= node->marks[side] >> from << end;
-        node->marks[side] &= (1U << from) - 1;
+    for (unsigned i = 0; i < SM_MARKS; i++) {
+        to->marks[i] |= node->marks[i] >> from << end;
+        node->marks[i] &= (1U << from) - 1;
     }
     to->count = (unsigned short)(end + count);
     node->count = (unsigned short)from;
@@ -172,24 +175,24 @@ struct sm_piece *sm_piece_tree_find(struct sm_division *division, size_t offset)
 /* ---- Marks ---- */
 
 /* Marks the way from the top to the leaf that has the offset. */
-static void mark_above(struct sm_division *division, size_t offset, unsigned sides)
+static void mark_above(struct sm_division *division, size_t offset, unsigned marks)
 {
-    for (struct sm_piece_node *node = division->tree; sides && node->level > 0;) {
+    for (struct sm_piece_node *node = division->tree; marks && node->level > 0;) {
         const unsigned index = find_entry(node, offset);
-        mark_entry(node, index, sides);
+        mark_entry(node, index, marks);
         node = node->below[index];
     }
 }
 
 /* The nodes above know of a leaf in which something is marked. So most marks concern the leaf alone. */
-void sm_piece_tree_mark_for(struct sm_piece *piece, unsigned sides)
+void sm_piece_tree_add_marks(struct sm_piece *piece, unsigned marks)
 {
     struct sm_piece_node *const leaf = piece->leaf;
-    piece->record.marks |= (unsigned char)sides;
+    piece->record.marks |= (unsigned char)marks;
     if (!leaf)
         return;
-    mark_above(sm_division_of(piece->root), piece->offset, sides & ~get_marked_sides(leaf));
-    mark_entry(leaf, find_entry(leaf, piece->offset), sides);
+    mark_above(sm_division_of(piece->root), piece->offset, marks & ~get_marks_in(leaf));
+    mark_entry(leaf, find_entry(leaf, piece->offset), marks);
 }
 
 static synced_mem_status visit_if_concerned(struct sm_piece *piece, enum sm_side side, sm_piece_visitor *visit,
@@ -224,6 +227,94 @@ synced_mem_status sm_piece_tree_visit(struct sm_division *division, enum sm_side
     for (struct sm_piece *each = &division->first; each; each = each->after)
         SM_TRY(visit_if_concerned(each, side, visit, context));
     return SYNCED_MEM_OK;
+}
+
+/* ---- Ranges ---- */
+
+/* Returns how many entries of the node begin before the offset. The first one does. */
+static unsigned count_before(const struct sm_piece_node *node, size_t offset)
+{
+    return node->offsets[node->count - 1] < offset ? node->count : find_entry(node, offset - 1) + 1;
+}
+
+/* Returns the entries of the node that are in the range, or lead to pieces that may be, as bits. */
+static unsigned get_entries(const struct sm_piece_node *node, const struct sm_piece_range *range)
+{
+    const unsigned first = node->offsets[0] < range->begin ? find_entry(node, range->begin) : 0;
+    const unsigned entries = ((1U << count_before(node, range->end)) - 1) & ~((1U << first) - 1);
+    return range->all ? entries : entries & node->marks[range->mark];
+}
+
+/* Begins to load a node, whose begin and entries the walks read. */
+static void prefetch_node(const struct sm_piece_node *node)
+{
+    enum { LINE = 64 };
+    for (size_t i = 0; i < sizeof *node; i += LINE)
+        __builtin_prefetch((const char *)node + i);
+}
+
+static bool is_in_range(const struct sm_piece *piece, const struct sm_piece_range *range)
+{
+    return piece->offset >= range->begin && piece->offset < range->end &&
+           (range->all || piece->record.marks >> range->mark & 1);
+}
+
+static size_t count_below(const struct sm_piece_node *node, const struct sm_piece_range *range)
+{
+    unsigned left = get_entries(node, range);
+    size_t count = 0;
+    if (node->level == 0)
+        return (size_t)__builtin_popcount(left);
+    for (; left; left &= left - 1)
+        count += count_below(node->below[__builtin_ctz(left)], range);
+    return count;
+}
+
+size_t sm_piece_tree_count(const struct sm_division *division, const struct sm_piece_range *range)
+{
+    size_t count = 0;
+    if (division->tree)
+        return count_below(division->tree, range);
+    for (const struct sm_piece *each = &division->first; each; each = each->after)
+        count += is_in_range(each, range);
+    return count;
+}
+
+/* Takes the pieces of a node, and returns the end of the list. An entry of a node that is no leaf stays marked if pieces
+ * below are, as they are not in the range. */
+static struct sm_record **take_below(struct sm_piece_node *node, const struct sm_piece_range *range,
+                                     struct sm_record **list)
+{
+    const unsigned entries = get_entries(node, range);
+    unsigned taken = entries;
+    for (unsigned left = entries; left;) {
+        const unsigned index = (unsigned)__builtin_ctz(left);
+        struct sm_piece_node *const below = node->below[index];
+        left &= left - 1;
+        if (node->level == 0) {
+            *list++ = &((struct sm_piece *)node->below[index])->record;
+            continue;
+        }
+        if (left)
+            prefetch_node(node->below[__builtin_ctz(left)]);
+        list = take_below(below, range, list);
+        if (range->mark < SM_MARKS && below->marks[range->mark])
+            taken &= ~(1U << index);
+    }
+    if (range->mark < SM_MARKS)
+        node->marks[range->mark] &= ~taken;
+    return list;
+}
+
+void sm_piece_tree_take(struct sm_division *division, const struct sm_piece_range *range, struct sm_record **list)
+{
+    if (division->tree) {
+        (void)take_below(division->tree, range, list);
+        return;
+    }
+    for (struct sm_piece *each = &division->first; each; each = each->after)
+        if (is_in_range(each, range))
+            *list++ = &each->record;
 }
 
 /* ---- Adding ---- */
@@ -296,7 +387,7 @@ bool sm_piece_tree_add(struct sm_division *division, const struct sm_piece *befo
     struct sm_piece_node *const leaf = before->leaf->count < MOST ? before->leaf : make_room(division, piece->offset);
     if (!leaf)
         return false;
-    const unsigned marked = get_marked_sides(leaf);
+    const unsigned marked = get_marks_in(leaf);
     insert_entry(leaf, find_entry(leaf, piece->offset) + 1, piece->offset, piece);
     mark_above(division, piece->offset, piece->record.marks & ~marked);
     return true;
@@ -392,17 +483,17 @@ void sm_piece_tree_end(struct sm_division *division)
 
 static bool is_marked_well(const struct sm_piece *piece)
 {
-    return (sm_concerned_sides(piece) & ~(unsigned)piece->record.marks) == 0;
+    return (sm_needed_marks(piece) & ~(unsigned)piece->record.marks) == 0;
 }
 
 /* A leaf has the marks of its pieces and no others. Another node has at least those of the nodes below. */
 static bool are_marks_valid(const struct sm_piece_node *node, unsigned index)
 {
     bool valid = true;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && valid; side++) {
-        const bool marked = node->marks[side] >> index & 1;
-        const bool marked_below = get_marks_below(node, index) & sm_bit(side);
-        valid = (node->marks[side] >> node->count) == 0 &&
+    for (unsigned i = 0; i < SM_MARKS && valid; i++) {
+        const bool marked = node->marks[i] >> index & 1;
+        const bool marked_below = get_marks_below(node, index) >> i & 1;
+        valid = (node->marks[i] >> node->count) == 0 &&
                 (node->level > 0 ? marked || !marked_below : marked == marked_below);
     }
     return valid;

@@ -122,9 +122,19 @@ static inline __attribute__((always_inline)) struct published choose_all_publish
     return chosen;
 }
 
-static __attribute__((noinline)) void publish_piece(struct sm_piece *piece)
+/* Before any thread gets a pointer. */
+static inline void prepare_publication(const struct sm_record *record)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        sm_inflight_prune(sm_slot_of(record, side));
+    if (sm_guard_on())
+        sm_protect(record);
+}
+
+void sm_publish_piece(struct sm_piece *piece)
 {
     const struct sm_record *const record = &piece->record;
+    prepare_publication(record);
     const struct published chosen = choose_all_published(record);
     struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
     piece->record.at_rest =
@@ -184,14 +194,11 @@ static void choose_of_evictable(struct synced_mem *mem, struct published *chosen
 
 void sm_publish(struct sm_record *record)
 {
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sm_inflight_prune(sm_slot_of(record, side));
-    if (sm_guard_on()) /* before any thread gets a pointer */
-        sm_protect(record);
     if (record->kind == SM_PIECE) {
-        publish_piece(sm_piece_of(record));
+        sm_publish_piece(sm_piece_of(record));
         return;
     }
+    prepare_publication(record);
     struct published chosen = choose_all_published(record); /* in registers */
     struct synced_mem *const mem = sm_owner_of(record);
     for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_evictable_of(mem); side++)

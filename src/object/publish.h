@@ -4,7 +4,6 @@
 #define SM_PUBLISH_H
 
 #include "copy/inflight.h"
-#include "memory/guard.h"
 #include "object/object.h"
 
 /* Begins to load an object that has the record's pointers published. */
@@ -23,19 +22,8 @@ void sm_publish_nothing(struct synced_mem *mem);
 /* Publishes what the record's state allows, for all objects that are exactly this record. Prunes the record's work in
  * flight. */
 void sm_publish(struct sm_record *record);
-
-/* Returns whether the stream has the record's device pointer in this mode, and may use it at once, as on the hot path. An
- * access by it has nothing to do for the record. stream: may be sm_stream_any(). A write would have ended an open
- * read. */
-static inline bool sm_is_published_to(const struct sm_record *record, const struct sm_stream *stream, bool writing)
-{
-    const struct sm_copy *const gpu = sm_slot_of(record, SM_GPU);
-    const struct sm_use *const read = gpu->reads;
-    if (!writing)
-        return (sm_head(record) & sm_bit(SM_GPU)) && read && read->by == stream && !read->fence;
-    return sm_raw_head(record) == sm_bit(SM_GPU) && gpu->writer == stream && !gpu->writer_fence && !gpu->read_only &&
-           !sm_inflight_is_blocked(gpu, true) && !sm_guard_on();
-}
+/* Does so for a piece. */
+void sm_publish_piece(struct sm_piece *piece);
 
 /* Between the removal of holds, which takes no object's lock, and the look at is_used of their objects (evictable.h): a
  * publication that the look has missed sees that the objects are not held. Does not need a lock. */

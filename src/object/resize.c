@@ -197,9 +197,9 @@ static synced_mem_status find_parts_wait(struct sm_transaction *transaction)
         const enum sm_side side = choose_side(mem);
         bool fetched = true;
         SM_TRY(sm_renew(transaction, side, false, NULL));
-        SM_TRY(sm_list_work(transaction, NULL, SM_READ));
+        SM_TRY(sm_listing_fill(&transaction->listing, mem, side, NULL, SM_READ));
         while (fetched)
-            SM_TRY(sm_fetch_for_access(mem, &transaction->work, side, SM_READ, NULL, &fetched, &transaction->waits));
+            SM_TRY(sm_fetch_for_access(mem, &transaction->listing, side, SM_READ, NULL, &fetched, &transaction->waits));
     }
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (get_sides(mem) & sm_bit(side))

@@ -29,23 +29,22 @@ static void restore_head(struct sm_record *record, const struct sm_state *before
 }
 
 /* Stores the state that the record had. Another call may have joined it from several. Returns false if these had
- * different heads: the head no longer separates bytes that were valid before, so what is valid stays valid. */
+ * different heads, or the call did not work on all: the head no longer separates bytes that were valid before, so what
+ * is valid stays valid. */
 static bool find_before(const struct sm_record *record, const struct sm_state *before, const struct sm_state *last,
                         struct sm_state *out)
 {
     const size_t end = sm_begin_of(record) + sm_size_of(record);
-    bool alike = true;
+    bool alike = before->offset <= sm_begin_of(record);
     *out = *before;
-    for (; before < last && before[1].offset < end; before++) {
-        alike = alike && before[1].head == out->head;
+    for (; before < last && before->end < end && alike; before++) {
+        alike = before[1].head == out->head && before[1].offset == before->end;
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             out->given[side] = before[1].given[side] > out->given[side] ? before[1].given[side] : out->given[side];
     }
-    return alike;
+    return alike && before->end >= end;
 }
 
-/* Restores the heads of the records from one on to the end of the bytes that the call had. A record that was cut
- * meanwhile has the state that the whole had. */
 void sm_restore_heads(struct sm_record *first, size_t end, const struct sm_state *before, const struct sm_state *last)
 {
     for (struct sm_record *each = first; each; each = sm_next_before(each, end)) {

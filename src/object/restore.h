@@ -10,7 +10,7 @@
 
 /* A record's state, noted to restore it after a failure. */
 struct sm_state {
-    size_t offset; /* in the root */
+    size_t offset, end; /* in the root */
     unsigned head;
     unsigned given[SM_SIDES]; /* the count of each copy */
 };
@@ -29,12 +29,13 @@ static inline unsigned sm_given_of(const struct sm_record *record, enum sm_side 
 static inline struct sm_state sm_state_of(const struct sm_record *record)
 {
     return (struct sm_state){.offset = sm_begin_of(record),
+                             .end = sm_begin_of(record) + sm_size_of(record),
                              .head = sm_head(record),
                              .given = {sm_given_of(record, SM_CPU), sm_given_of(record, SM_GPU)}};
 }
 
 /* Restores the heads of the records from one on to the end of the bytes that the call had, from the states up to last. A
- * record that was cut meanwhile has the state that the whole had. */
+ * record that was cut meanwhile has the state that the whole had. One without a noted state stays as it is. */
 void sm_restore_heads(struct sm_record *first, size_t end, const struct sm_state *before, const struct sm_state *last);
 
 /* Reopens the uses of the record's device copy that a call has settled. */

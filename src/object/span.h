@@ -5,6 +5,8 @@
 #ifndef SM_SPAN_H
 #define SM_SPAN_H
 
+#include "copy/inflight.h"
+#include "memory/guard.h"
 #include "object/object.h"
 
 /* Returns where a record begins, in bytes of the object that has its memory. */
@@ -63,6 +65,16 @@ static inline void sm_prefetch_listed(const struct sm_records *records, size_t i
         sm_prefetch_copies(records->list[i + SM_AHEAD], sides);
 }
 
+/* Does so in a walk from the end to the begin. Of several walks over a long list every second one goes backwards: it begins
+ * with the records that are still in the processor's cache. */
+static inline void sm_prefetch_listed_back(const struct sm_records *records, size_t i, unsigned sides)
+{
+    if (i >= 2 * SM_AHEAD)
+        sm_prefetch_record(records->list[i - 2 * SM_AHEAD]);
+    if (i >= SM_AHEAD)
+        sm_prefetch_copies(records->list[i - SM_AHEAD], sides);
+}
+
 /* While a call that holds a record has nothing locked, other calls may divide its object or cut the piece. Returns the
  * record that has the first of its bytes now. */
 static inline struct sm_record *sm_first_of(struct sm_record *record)
@@ -91,6 +103,19 @@ static inline unsigned sm_concerned_sides(const struct sm_piece *piece)
     if (!piece->record.at_rest || sm_is_in_file_alone(&piece->record))
         return both;
     return head == sm_bit(SM_CPU) || head == sm_bit(SM_GPU) ? head ^ both : 0;
+}
+
+/* Returns whether the stream has the record's device pointer in this mode, and may use it at once, as on the hot path. An
+ * access by it has nothing to do for the record. stream: may be sm_stream_any(). A write would have ended an open
+ * read. */
+static inline bool sm_is_published_to(const struct sm_record *record, const struct sm_stream *stream, bool writing)
+{
+    const struct sm_copy *const gpu = sm_slot_of(record, SM_GPU);
+    const struct sm_use *const read = gpu->reads;
+    if (!writing)
+        return (sm_head(record) & sm_bit(SM_GPU)) && read && read->by == stream && !read->fence;
+    return sm_raw_head(record) == sm_bit(SM_GPU) && gpu->writer == stream && !gpu->writer_fence && !gpu->read_only &&
+           !sm_inflight_is_blocked(gpu, true) && !sm_guard_on();
 }
 
 /* Counts a call that counts on the contents of the record's side: it gave out the pointer, or brought the contents. Of

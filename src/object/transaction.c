@@ -10,7 +10,6 @@
 #include "trace/trace.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- The head ---- */
@@ -182,17 +181,10 @@ void sm_unlock_record(struct sm_record *record)
 
 /* ---- Waiting ---- */
 
-static inline void drop_lost_contents_of(struct sm_record *record, struct sm_fence **lost)
-{
-    if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
-        sm_drop_arriving_if_lost(record, lost);
-    sm_settle(record);
-}
-
 static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        drop_lost_contents_of(each, lost);
+        sm_take_out_lost(each, lost);
 }
 
 /* A step that has called an allocator has released the lock itself, and has nothing to wait for. */
@@ -219,88 +211,6 @@ bool sm_wait_again(struct sm_transaction *transaction, synced_mem_status *status
 
 /* ---- Calls ---- */
 
-static void free_work(const struct sm_transaction *transaction)
-{
-    if (transaction->work.list != &transaction->only)
-        free(transaction->work.list);
-}
-
-/* Makes room for the states of more records. */
-static bool add_room(struct sm_transaction *transaction)
-{
-    const size_t more = transaction->room > 0 ? 4 * transaction->room : 64;
-    struct sm_state *const every = realloc(transaction->every, more * sizeof *every);
-    if (!every)
-        return false;
-    transaction->every = every;
-    transaction->room = more;
-    return true;
-}
-
-static synced_mem_status fail_without_room(void)
-{
-    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of an object's parts");
-}
-
-/* Takes lost contents out of a record's head, and notes its state. Returns false if there is no memory. */
-static inline bool note_state(struct sm_transaction *transaction, struct sm_record *record)
-{
-    if (transaction->records == transaction->room && !add_room(transaction))
-        return false;
-    drop_lost_contents_of(record, &transaction->lost);
-    transaction->every[transaction->records++] = sm_state_of(record);
-    return true;
-}
-
-static __attribute__((noinline)) synced_mem_status begin_with_parts(struct sm_transaction *transaction)
-{
-    const struct synced_mem *const mem = transaction->mem;
-    const size_t end = sm_object_end(mem);
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end))
-        if (!note_state(transaction, each)) {
-            free(transaction->every);
-            sm_fence_drop(transaction->lost);
-            return fail_without_room();
-        }
-    return SYNCED_MEM_OK;
-}
-
-/* Makes room for more records in the list of work. */
-static bool add_room_for_work(struct sm_transaction *transaction)
-{
-    struct sm_records *const work = &transaction->work;
-    const size_t room = transaction->work_room > 1 ? 4 * transaction->work_room : 64;
-    struct sm_record **const list = realloc(work->list == &transaction->only ? NULL : work->list, room * sizeof *list);
-    if (!list)
-        return false;
-    if (work->list == &transaction->only)
-        list[0] = transaction->only;
-    work->list = list;
-    transaction->work_room = room;
-    return true;
-}
-
-synced_mem_status sm_list_work(struct sm_transaction *transaction, const struct sm_stream *stream, enum sm_mode mode)
-{
-    const struct synced_mem *const mem = transaction->mem;
-    const size_t end = sm_object_end(mem);
-    const bool notes = transaction->records == 0;
-    size_t count = 0;
-    for (struct sm_record *each = sm_first_record(mem); each; each = sm_next_before(each, end)) {
-        if (notes && !note_state(transaction, each)) {
-            transaction->records = 0; /* nothing has changed */
-            return fail_without_room();
-        }
-        if (stream && sm_is_published_to(each, stream, mode != SM_READ))
-            continue;
-        if (count == transaction->work_room && !add_room_for_work(transaction))
-            return fail_without_room();
-        transaction->work.list[count++] = each;
-    }
-    transaction->work.count = count;
-    return SYNCED_MEM_OK;
-}
-
 synced_mem_status sm_check_any_usable(const struct synced_mem *mem)
 {
     SM_TRY(check_generation(mem));
@@ -321,39 +231,28 @@ static void init_transaction(struct sm_transaction *transaction, struct synced_m
     transaction->mem = mem;
     transaction->restores_nothing = restores_nothing;
     transaction->is_published = false;
-    transaction->every = NULL;
-    transaction->records = 0;
-    transaction->room = 0;
-    transaction->work = (struct sm_records){.list = &transaction->only};
-    transaction->work_room = 1;
+    sm_listing_begin(&transaction->listing);
     transaction->detached = NULL;
     transaction->replacement = (struct sm_replacement){.copy = NULL};
-    transaction->lost = NULL;
     sm_waits_begin(&transaction->waits);
     transaction->waits_ended = false;
 }
 
-static void begin_with_one(struct sm_transaction *transaction)
-{
-    drop_lost_contents(transaction->mem, &transaction->lost);
-    transaction->one = sm_state_of(sm_first_record(transaction->mem));
-    transaction->records = 1;
-}
-
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    init_transaction(transaction, mem, false);
-    if (!sm_has_one_record(mem))
-        return begin_with_parts(transaction);
-    begin_with_one(transaction);
-    return SYNCED_MEM_OK;
+    sm_begin_access(transaction, mem);
+    const synced_mem_status status =
+        sm_has_one_record(mem) ? SYNCED_MEM_OK : sm_listing_fill(&transaction->listing, mem, SM_CPU, NULL, SM_READ);
+    if (status != SYNCED_MEM_OK)
+        sm_listing_end(&transaction->listing);
+    return status;
 }
 
 void sm_begin_access(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     init_transaction(transaction, mem, false);
     if (sm_has_one_record(mem))
-        begin_with_one(transaction);
+        sm_listing_note_one(&transaction->listing, sm_first_record(mem));
 }
 
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
@@ -369,7 +268,7 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
 {
     SM_TRY(sm_check_and_lock(mem));
     init_transaction(transaction, mem, true);
-    drop_lost_contents(mem, &transaction->lost);
+    drop_lost_contents(mem, &transaction->listing.lost);
     return SYNCED_MEM_OK;
 }
 
@@ -387,11 +286,8 @@ static void undo_changes(const struct sm_transaction *transaction)
     drop_lost_contents(mem, NULL);
     if (transaction->replacement.from || !transaction->restores_nothing)
         reopen_uses(transaction->replacement.from ? sm_owner(mem) : mem);
-    if (transaction->restores_nothing || transaction->records == 0)
-        return;
-    const struct sm_state *const before = transaction->every ? transaction->every : &transaction->one;
-    sm_restore_heads(sm_first_record(mem), sm_object_begin(mem) + sm_size(mem), before,
-                     before + transaction->records - 1);
+    if (!transaction->restores_nothing)
+        sm_listing_restore(&transaction->listing, mem);
 }
 
 void sm_reopen_object(struct synced_mem *mem)
@@ -433,10 +329,7 @@ synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status
         sm_publish_object(mem);
     }
     sm_unlock_root(root);
-    if (transaction->every)
-        free(transaction->every);
-    free_work(transaction);
-    sm_fence_drop(transaction->lost);
+    sm_listing_end(&transaction->listing);
     if (transaction->replacement.copy)
         sm_copy_retire(transaction->replacement.copy);
     while (transaction->detached) {

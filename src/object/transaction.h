@@ -13,7 +13,7 @@
 #include "object/backing.h"
 #include "object/head.h"
 #include "object/object.h"
-#include "object/restore.h"
+#include "object/listing.h"
 #include "object/span.h"
 #include "stream/waits.h"
 #include "trace/trace.h"
@@ -36,16 +36,9 @@ struct sm_transaction {
         restores_nothing; /* a failure restores no head, and reopens no use unless it replaces memory; the call joins no
                                 pieces */
     bool is_published;    /* the call has succeeded, and has published each record that it has changed */
-    struct sm_state one;  /* of an object with one record */
-    struct sm_state *every;   /* of an object with several, by offset; NULL: it has one */
-    size_t records;           /* whose states are noted */
-    size_t room;              /* for states in every */
-    struct sm_records work;   /* of sm_list_work() */
-    size_t work_room;         /* for records in its list */
-    struct sm_record *only;   /* the list if it has room for one */
-    struct sm_copy *detached; /* the copies that sm_leave() retires, linked by next */
+    struct sm_listing listing; /* for accesses; and the states before the call */
+    struct sm_copy *detached;  /* the copies that sm_leave() retires, linked by next */
     struct sm_replacement replacement;
-    struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
     struct sm_waits waits; /* what the call waits for before it goes on */
     bool waits_ended;      /* of a wait that has failed: no failed work is open */
 };
@@ -64,11 +57,6 @@ synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status
 
 /* Begins an access, after sm_check_and_lock(), which notes the states of several records when it lists them. */
 void sm_begin_access(struct sm_transaction *transaction, struct synced_mem *mem);
-
-/* Lists the records for which an access may have something to do. It passes by those whose device pointer the stream has
- * in this mode. stream: of a device access without one sm_stream_any(); NULL: all records are listed. The list is good
- * until the lock is released. ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
-synced_mem_status sm_list_work(struct sm_transaction *transaction, const struct sm_stream *stream, enum sm_mode mode);
 
 /* The part of sm_check_usable() for objects of the parent process, and for traces. */
 synced_mem_status sm_check_any_usable(const struct synced_mem *mem);

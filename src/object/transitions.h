@@ -7,7 +7,7 @@
 enum sm_mode { SM_READ, SM_MUTABLE, SM_OVERWRITE, SM_MODES };
 
 /* The work that makes a side's copy valid. SM_LOAD: it is read from a file. */
-enum sm_work { SM_NOTHING, SM_ZERO, SM_MOVE, SM_LOAD };
+enum sm_work { SM_NOTHING, SM_ZERO, SM_MOVE, SM_LOAD, SM_WORKS };
 
 struct sm_transition {
     unsigned char work; /* enum sm_work */

@@ -20,6 +20,15 @@ void __wrap_sm_publish(struct synced_mem *record)
     __real_sm_publish(record);
 }
 
+struct sm_piece;
+void __real_sm_publish_piece(struct sm_piece *piece);
+void __wrap_sm_publish_piece(struct sm_piece *piece);
+void __wrap_sm_publish_piece(struct sm_piece *piece)
+{
+    steps++;
+    __real_sm_publish_piece(piece);
+}
+
 struct sm_copy;
 struct sm_stream;
 synced_mem_status __real_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);

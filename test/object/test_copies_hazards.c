@@ -186,6 +186,7 @@ START_TEST(open_writes_of_two_sources)
     void *const second = synced_mem_mutable_gpu_data_on(from[1], other);
     gpu_fill(first, SIZE, 3, stream);
     gpu_fill(second, SIZE, 4, other);
+    gpu_delay(stream); /* the copy is not over when its sources are written again */
     OK(synced_mem_async_gpu_copy_n(to, from, 2, stream));
     const uint64_t waits = stats_now().stream_waits;
     ck_assert_ptr_eq(synced_mem_mutable_gpu_data_on(from[0], stream), first);

@@ -42,7 +42,7 @@ void __wrap_sm_slab_give(struct sm_slab *slab, void *cell)
 
 /* ---- The reference ---- */
 
-enum { PLACES = 6000, STEP = 10, NODE_HAS = 30, FEW = 8, LEAST = 6 };
+enum { PLACES = 6000, STEP = 10, NODE_HAS = 29, FEW = 8, LEAST = 6 };
 
 static struct sm_division division;    /* its first piece is the one at place 0 */
 static struct synced_mem root;         /* that is divided */
@@ -97,7 +97,7 @@ static bool add(int place)
     struct sm_piece *const before = find_naively(place), *const piece = get_piece(place);
     piece->record.at_rest = before->record.at_rest && !busy_added;
     piece->record.head = before->record.head;
-    piece->record.marks = (unsigned char)sm_concerned_sides(piece);
+    piece->record.marks = (unsigned char)sm_needed_marks(piece);
     piece->leaf = NULL;
     if (!sm_piece_tree_add(&division, before, piece))
         return false;
@@ -246,6 +246,102 @@ START_TEST(marks)
         }
         check_visits(SM_GPU);
         check_visits(SM_CPU);
+    }
+    remove_all();
+}
+END_TEST
+
+/* ---- Ranges ---- */
+
+/* The streams to which pieces are given to read and to write, and copies that one of them has, both, or none. */
+static struct sm_stream users[2];
+static struct sm_use use_of_reader = {.by = &users[0]};
+static struct sm_copy copies[2][2] = {{{.reads = NULL}, {.writer = &users[1]}},
+                                      {{.reads = &use_of_reader}, {.reads = &use_of_reader, .writer = &users[1]}}};
+
+/* Gives a piece a head and a copy, and marks it as publication does. */
+static void give(struct sm_piece *piece, unsigned head, bool to_read, bool to_write)
+{
+    piece->record.copy[SM_GPU] = &copies[to_read][to_write];
+    piece->record.head = (unsigned char)head;
+    sm_piece_tree_mark(piece);
+}
+
+/* Returns whether the user lacks the piece, which is to be listed then. */
+static bool is_lacking(const struct sm_piece *piece, bool writing)
+{
+    const struct sm_copy *const copy = piece->record.copy[SM_GPU];
+    return writing ? piece->record.head != SYNCED_MEM_AT_GPU || !copy->writer
+                   : !(piece->record.head & SYNCED_MEM_AT_GPU) || !copy->reads;
+}
+
+static bool is_in(const struct sm_piece *piece, const struct sm_piece_range *range)
+{
+    return piece->offset >= range->begin && piece->offset < range->end;
+}
+
+/* Takes a range as an access does, and gives the user all that were listed, or leaves them as they are. */
+static void check_range(const struct sm_piece_range *range, bool gives)
+{
+    static struct sm_record *list[PLACES];
+    const bool writing = range->mark == SM_MARK_TO_WRITE;
+    const size_t listed = sm_piece_tree_count(&division, range);
+    size_t at = 0;
+    must(listed <= (size_t)count, "no more than there are");
+    sm_piece_tree_take(&division, range, list);
+    for (int i = 0; i < PLACES; i++) {
+        struct sm_piece *const piece = get_piece(i);
+        if (!present[i] || !is_in(piece, range))
+            continue;
+        const bool is_listed = at < listed && list[at] == &piece->record;
+        must(is_listed || !range->all, "all pieces");
+        must(is_listed || range->mark == SM_MARKS || !is_lacking(piece, writing), "a piece that the user lacks");
+        at += is_listed;
+    }
+    must(at == listed, "pieces of the range alone");
+    for (size_t i = 0; i < listed && range->mark < SM_MARKS; i++) {
+        struct sm_piece *const piece = sm_piece_of(list[i]);
+        piece->record.marks &= (unsigned char)~(1U << range->mark);
+        if (gives)
+            give(piece, SYNCED_MEM_AT_GPU, true, true);
+        else
+            sm_piece_tree_mark(piece);
+    }
+    must(sm_piece_tree_is_valid(&division), "a valid tree");
+    const struct sm_piece_range again = {.begin = range->begin, .end = range->end, .mark = range->mark};
+    must(!gives || range->mark == SM_MARKS || sm_piece_tree_count(&division, &again) == 0, "no mark is left");
+}
+
+static void check_random_range(void)
+{
+    const int first = draw(4) == 0 ? 0 : (int)(find_naively(draw(PLACES))->offset / STEP);
+    const int end = draw(4) == 0 ? PLACES : first + 1 + draw(PLACES - first);
+    const unsigned mark = SM_MARK_TO_READ + (unsigned)draw(3);
+    const bool all = mark == SM_MARKS || draw(8) == 0;
+    check_range(&(struct sm_piece_range){(size_t)first * STEP, (size_t)end * STEP, mark, all}, draw(3) > 0);
+}
+
+/* Accesses by the users list the pieces that they lack, while pieces come, go and change. */
+START_TEST(ranges)
+{
+    start(_i);
+    for (int i = 0; i < PLACES; i++)
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            get_piece(i)->record.copy[side] = side == SM_CPU ? &sm_no_copy : &copies[0][0];
+    division.user[0] = &users[0];
+    division.user[1] = &users[1];
+    sm_piece_tree_mark(&division.first);
+    for (int round = 0; round < 200; round++) {
+        const bool falls = round % 40 >= 20;
+        for (int i = draw(PLACES / 2); i > 0; i--) {
+            const int place = 1 + draw(PLACES - 1);
+            if (present[place] == falls)
+                toggle(place);
+        }
+        for (int i = draw(round % 3 == 0 ? 4 : count); i > 0; i--)
+            give(find_naively(draw(PLACES)), (unsigned)draw(4), draw(2), draw(2));
+        for (int i = draw(3); i >= 0; i--)
+            check_random_range();
     }
     remove_all();
 }
@@ -493,6 +589,7 @@ Suite *suite(void)
     TCase *const marked = add_case(made, "marks");
     tcase_add_loop_test(marked, marks, 0, 6);
     tcase_add_loop_test(marked, visit_fails, 0, 2);
+    tcase_add_loop_test(marked, ranges, 0, 6);
     TCase *const failures = add_case(made, "failures");
     tcase_add_loop_test(failures, no_memory, 0, 3);
     TCase *const checks = add_case(made, "checks");
