@@ -4,7 +4,6 @@
 #include "memory/guard.h"
 #include "object/fetch_parts.h"
 #include "object/host_only.h"
-#include "object/piece_tree.h"
 #include "object/publish.h"
 #include "object/reclaim.h"
 #include "object/renew.h"
@@ -298,26 +297,11 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
     return SYNCED_MEM_OK;
 }
 
-/* Returns whether the stream has the pointers of all of the object's parts in this mode. */
-static bool has_parts(const struct synced_mem *mem, enum sm_mode mode, const struct sm_stream *stream)
-{
-    const struct sm_division *const division = sm_division_of(sm_root(mem));
-    const bool writes = mode != SM_READ;
-    const size_t end = sm_object_end(mem);
-    if (division->user[writes] == stream)
-        return sm_piece_tree_count(
-                   division, &(struct sm_piece_range){sm_object_begin(mem), end, SM_MARK_TO_READ + writes, false}) == 0;
-    bool has = true;
-    for (struct sm_record *each = sm_first_record(mem); each && has; each = sm_next_before(each, end))
-        has = sm_is_published_to(each, stream, writes);
-    return has;
-}
-
 /* Returns the pointer to the device copy of an object in several parts if the stream has that of each in this mode. The
  * hot path does so for an object that is one record. Parts that are to be joined are left to the access. */
 static bool give_parts(struct synced_mem *mem, enum sm_mode mode, const struct sm_stream *stream, void **out)
 {
-    if (sm_has_one_record(mem) || sm_division_of(sm_root(mem))->loose > 0 || !has_parts(mem, mode, stream))
+    if (sm_has_one_record(mem) || sm_division_of(sm_root(mem))->loose > 0 || !sm_listing_is_empty(mem, stream, mode))
         return false;
     *out = get_pointer(mem, SM_GPU);
     return true;

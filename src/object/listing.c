@@ -132,20 +132,45 @@ static bool make_room(struct sm_listing *listing, size_t count)
     return listing->every != NULL;
 }
 
-/* Finds the pieces that an access has to look at. One by the user of the whole root passes by those without a mark. An
- * access to the whole root makes its stream the user: all pieces that the stream does not have are listed then. In debug
- * mode each overwrite fills its memory, so there are no users. */
-static struct sm_piece_range find_range(struct synced_mem *mem, const struct sm_stream *stream, enum sm_mode mode)
+/* Makes the stream the user of a whole root. In debug mode each overwrite fills its memory, so there are no users. */
+static void set_user(const struct synced_mem *mem, const struct sm_stream *stream, bool writes)
+{
+    if (sm_size(mem) == sm_size(sm_root(mem)) && !sm_guard_on())
+        sm_division_of(sm_root(mem))->user[writes] = stream;
+}
+
+/* Finds the pieces that an access has to look at. One by the user passes by those without a mark. An access to the whole
+ * root makes its stream the user: all pieces that the stream does not have are listed then. */
+static struct sm_piece_range find_range(const struct synced_mem *mem, const struct sm_stream *stream, enum sm_mode mode)
 {
     const bool writes = mode != SM_READ;
-    const struct sm_stream **const user = &sm_division_of(sm_root(mem))->user[writes];
-    struct sm_piece_range range = {
-        .begin = sm_object_begin(mem), .end = sm_object_end(mem), .mark = SM_MARKS, .all = !stream || *user != stream};
-    if (stream && range.all && !sm_guard_on() && sm_size(mem) == sm_size(sm_root(mem)))
-        *user = stream;
-    if (stream && *user == stream)
-        range.mark = SM_MARK_TO_READ + writes;
-    return range;
+    const struct sm_division *const division = sm_division_of(sm_root(mem));
+    const bool all = !stream || division->user[writes] != stream;
+    if (stream && all)
+        set_user(mem, stream, writes);
+    const bool is_user = stream && division->user[writes] == stream;
+    return (struct sm_piece_range){.begin = sm_object_begin(mem),
+                                   .end = sm_object_end(mem),
+                                   .mark = is_user ? SM_MARK_TO_READ + writes : SM_MARKS,
+                                   .all = all};
+}
+
+/* A stream that has all pieces of a whole root becomes the user. They may have marks of an earlier one. */
+bool sm_listing_is_empty(struct synced_mem *mem, const struct sm_stream *stream, enum sm_mode mode)
+{
+    const bool writes = mode != SM_READ;
+    const struct sm_division *const division = sm_division_of(sm_root(mem));
+    const size_t end = sm_object_end(mem);
+    if (division->user[writes] == stream)
+        return sm_piece_tree_count(division, &(struct sm_piece_range){.begin = sm_object_begin(mem),
+                                                                      .end = end,
+                                                                      .mark = SM_MARK_TO_READ + writes}) == 0;
+    bool is_empty = true;
+    for (struct sm_record *each = sm_first_record(mem); each && is_empty; each = sm_next_before(each, end))
+        is_empty = sm_is_published_to(each, stream, writes);
+    if (is_empty)
+        set_user(mem, stream, writes);
+    return is_empty;
 }
 
 /* Keeps those records in the list for which the stream has something to do. */

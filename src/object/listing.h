@@ -45,6 +45,9 @@ void sm_listing_note_one(struct sm_listing *listing, struct sm_record *record);
 synced_mem_status sm_listing_fill(struct sm_listing *listing, struct synced_mem *mem, enum sm_side side,
                                   const struct sm_stream *stream, enum sm_mode mode);
 
+/* Returns whether an access to the device copy would list nothing, of an object in several pieces. */
+bool sm_listing_is_empty(struct synced_mem *mem, const struct sm_stream *stream, enum sm_mode mode);
+
 /* Finds anew what the listed records need. */
 void sm_listing_find_needs(struct sm_listing *listing, enum sm_side side, enum sm_mode mode);
 

@@ -73,6 +73,36 @@ START_TEST(host_memory_can_still_be_had)
 }
 END_TEST
 
+/* Zeros of many parts are lost as those of one object are. */
+START_TEST(zeros_are_gone)
+{
+    enum { PARTS = 20 };
+    const bool writes = _i;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const one = make_on(SIZE, 0), *const root = make_on(PARTS * SIZE, 0), *views[PARTS];
+    for (size_t i = 0; i < PARTS; i++)
+        OK(synced_mem_view(&views[i], root, i * SIZE, SIZE, NULL));
+    gpu_delay(stream);
+    synced_mem *const both[] = {one, root};
+    for (int i = 0; i < 2; i++)
+        ck_assert_ptr_nonnull(writes ? synced_mem_mutable_gpu_data_on(both[i], stream)
+                                     : synced_mem_gpu_data_on(both[i], stream));
+    emu_break_device(0, cudaErrorLaunchFailure);
+    (void)cudaStreamSynchronize(stream);
+    int pending[2];
+    ck_assert_int_eq(synced_mem_query(views[3], &pending[1]), synced_mem_query(one, &pending[0]));
+    ck_assert_int_eq(synced_mem_head(views[3]), synced_mem_head(one));
+    const synced_mem_status first = status_of(synced_mem_cpu_data(one));
+    ck_assert_int_eq(status_of(synced_mem_cpu_data(views[3])), first);
+    ck_assert_int_eq(synced_mem_head(views[3]), synced_mem_head(one));
+    for (size_t i = 0; i < PARTS; i++)
+        OK(synced_mem_release(views[i]));
+    RELEASE_EACH(one, root);
+    (void)synced_mem_forget_stream(stream);
+    end_without_device();
+}
+END_TEST
+
 START_TEST(device_contents_are_gone)
 {
     synced_mem *const mem = make_at_gpu(SIZE, 1);
@@ -499,6 +529,7 @@ Suite *suite(void)
     add_tests(tests, host_contents_stay, host_memory_can_still_be_had, device_contents_are_gone, broken_during_a_read,
               broken_during_a_fill, known_to_be_lost, lost_fence, let_go_with_work_pending, done_on_a_lost_device,
               resized_on_a_lost_device, lost_on_the_way_to_larger_memory);
+    tcase_add_loop_test(tests, zeros_are_gone, 0, 2);
     tcase_add_loop_test(tests, broken_during_a_push, 0, 5);
     tcase_add_loop_test(tests, newer_errors_of_a_lost_device, 0, 2);
     tcase_add_loop_test(tests, another_device, 0, 2);
