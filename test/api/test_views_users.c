@@ -390,7 +390,7 @@ START_TEST(at_random)
     for (unsigned i = 1; i <= OPERATIONS; i++) {
         synced_mem *const mem = objects[draw((unsigned)count)];
         const synced_mem_stream stream = streams[draw(4)];
-        switch (draw(7)) {
+        switch (draw(9)) {
         case 0:
             device_writes(mem, i, stream);
             break;
@@ -407,6 +407,9 @@ START_TEST(at_random)
         case 4:
             OK(synced_mem_clear(mem));
             expect(mem, 0);
+            break;
+        case 5:
+            OK(draw(2) ? synced_mem_release_gpu_data(it.root) : synced_mem_release_cpu_data(it.root));
             break;
         default:
             kernel_reads(mem, stream);
