@@ -38,8 +38,8 @@ void *sm_fills_lay_out(struct sm_fills *fills, struct sm_stream *stream, void *b
 synced_mem_status sm_fills_add(struct sm_fills *fills, struct sm_copy *to, size_t size);
 
 /* Queues the fills with one byte, with one event. Then the caller enters those that are sent, also after a failure, and
- * calls sm_fills_end(). Blocks as sm_transfer_enter(). On failure some of the copies may be written or untracked. Errors:
- * as sm_transfer_fill(). */
+ * calls sm_fills_end(). Blocks as sm_transfer_enter(). On failure some of the copies may be written or untracked.
+ * Errors: as sm_transfer_fill(). */
 synced_mem_status sm_fills_send(struct sm_fills *fills, unsigned char value);
 
 /* Enters one of the fills that are sent as the write of its copy, whose contents arrive. */

@@ -20,6 +20,7 @@ bool sm_moves_follow_work(const struct synced_mem *mem, enum sm_side side);
  * some record's head has changed, so the caller calls again before it relies on the records. waits: gets those of all
  * records; the caller ends them, also after a failure. Blocks as sm_transfer_queue(). */
 synced_mem_status sm_fetch_for_access(struct synced_mem *mem, struct sm_listing *listing, enum sm_side side,
-                                      enum sm_mode mode, struct sm_stream *stream, bool *fetched, struct sm_waits *waits);
+                                      enum sm_mode mode, struct sm_stream *stream, bool *fetched,
+                                      struct sm_waits *waits);
 
 #endif

@@ -139,8 +139,8 @@ static void set_user(const struct synced_mem *mem, const struct sm_stream *strea
         sm_division_of(sm_root(mem))->user[writes] = stream;
 }
 
-/* Finds the pieces that an access has to look at. One by the user passes by those without a mark. An access to the whole
- * root makes its stream the user: all pieces that the stream does not have are listed then. */
+/* Finds the pieces that an access has to look at. One by the user passes by those without a mark. An access to the
+ * whole root makes its stream the user: all pieces that the stream does not have are listed then. */
 static struct sm_piece_range find_range(const struct synced_mem *mem, const struct sm_stream *stream, enum sm_mode mode)
 {
     const bool writes = mode != SM_READ;

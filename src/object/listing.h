@@ -9,8 +9,8 @@
 #include "object/span.h"
 #include "object/transitions.h"
 
-/* The numbers of records that need the same for an access, by the work, and by whether both sides have one memory. Those
- * of SM_NOTHING need memory. */
+/* The numbers of records that need the same for an access, by the work, and by whether both sides have one memory.
+ * Those of SM_NOTHING need memory. */
 struct sm_needs {
     size_t count[SM_WORKS][2];
 };
@@ -38,10 +38,11 @@ void sm_listing_end(const struct sm_listing *listing);
 /* Takes lost contents out of the object's one record, and notes its state. */
 void sm_listing_note_one(struct sm_listing *listing, struct sm_record *record);
 
-/* Lists the records for which an access to the side may have something to do, in place of those that were listed before,
- * and finds what they need. Takes lost contents out of those that no state is noted of, and notes theirs. stream: of a
- * device access without one sm_stream_any(); NULL: all records are listed. The caller publishes all records of the
- * object, or at least those that are listed. ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
+/* Lists the records for which an access to the side may have something to do, in place of those that were listed
+ * before, and finds what they need. Takes lost contents out of those that no state is noted of, and notes theirs.
+ * stream: of a device access without one sm_stream_any(); NULL: all records are listed. The caller publishes all
+ * records of the object, or at least those that are listed. ERR_OUT_OF_HOST_MEMORY: only of an object in several
+ * pieces. */
 synced_mem_status sm_listing_fill(struct sm_listing *listing, struct synced_mem *mem, enum sm_side side,
                                   const struct sm_stream *stream, enum sm_mode mode);
 

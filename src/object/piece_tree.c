@@ -280,8 +280,8 @@ size_t sm_piece_tree_count(const struct sm_division *division, const struct sm_p
     return count;
 }
 
-/* Takes the pieces of a node, and returns the end of the list. An entry of a node that is no leaf stays marked if pieces
- * below are, as they are not in the range. */
+/* Takes the pieces of a node, and returns the end of the list. An entry of a node that is no leaf stays marked if
+ * pieces below are, as they are not in the range. */
 static struct sm_record **take_below(struct sm_piece_node *node, const struct sm_piece_range *range,
                                      struct sm_record **list)
 {

@@ -5,7 +5,8 @@
  *    node     an array of entries, ordered by offset; each leads to what begins at its offset
  *    leaf     a node whose entries lead to pieces; those of other nodes lead to nodes
  *    few      so many pieces that the search walks the list of pieces; the root has no tree then
- *    mark     a bit of an entry, of several kinds. In a leaf: the piece is marked. In another node: a piece below may be
+ *    mark     a bit of an entry, of several kinds. In a leaf: the piece is marked. In another node: a piece below may
+ *             be
  *    user     the stream that was given the pointers to the whole root's device copy last, to read or to write
  *
  * A piece that a transfer to a side concerns is marked for the side between calls. Publication marks it when it becomes
@@ -69,9 +70,9 @@ struct sm_piece_range {
 
 /* Returns the number of the range's pieces. Reads no piece, unless there are few. */
 size_t sm_piece_tree_count(const struct sm_division *division, const struct sm_piece_range *range);
-/* Stores the records of the range's pieces, in the order of their offsets, and takes their mark from the nodes. Reads no
- * piece, unless there are few: a walk over the list waits for each piece before it knows the next. The caller takes the
- * mark from the records, or publishes all of them. */
+/* Stores the records of the range's pieces, in the order of their offsets, and takes their mark from the nodes. Reads
+ * no piece, unless there are few: a walk over the list waits for each piece before it knows the next. The caller takes
+ * the mark from the records too, and publishes them before it releases the lock. */
 void sm_piece_tree_take(struct sm_division *division, const struct sm_piece_range *range, struct sm_record **list);
 
 typedef synced_mem_status sm_piece_visitor(struct sm_piece *piece, void *context);

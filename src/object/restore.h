@@ -34,8 +34,8 @@ static inline struct sm_state sm_state_of(const struct sm_record *record)
                              .given = {sm_given_of(record, SM_CPU), sm_given_of(record, SM_GPU)}};
 }
 
-/* Restores the heads of the records from one on to the end of the bytes that the call had, from the states up to last. A
- * record that was cut meanwhile has the state that the whole had. One without a noted state stays as it is. */
+/* Restores the heads of the records from one on to the end of the bytes that the call had, from the states up to last.
+ * A record that was cut meanwhile has the state that the whole had. One without a noted state stays as it is. */
 void sm_restore_heads(struct sm_record *first, size_t end, const struct sm_state *before, const struct sm_state *last);
 
 /* Reopens the uses of the record's device copy that a call has settled. */

@@ -65,8 +65,8 @@ static inline void sm_prefetch_listed(const struct sm_records *records, size_t i
         sm_prefetch_copies(records->list[i + SM_AHEAD], sides);
 }
 
-/* Does so in a walk from the end to the begin. Of several walks over a long list every second one goes backwards: it begins
- * with the records that are still in the processor's cache. */
+/* Does so in a walk from the end to the begin. Of several walks over a long list every second one goes backwards: it
+ * begins with the records that are still in the processor's cache. */
 static inline void sm_prefetch_listed_back(const struct sm_records *records, size_t i, unsigned sides)
 {
     if (i >= 2 * SM_AHEAD)
@@ -105,8 +105,8 @@ static inline unsigned sm_concerned_sides(const struct sm_piece *piece)
     return head == sm_bit(SM_CPU) || head == sm_bit(SM_GPU) ? head ^ both : 0;
 }
 
-/* Returns whether the stream has the record's device pointer in this mode, and may use it at once, as on the hot path. An
- * access by it has nothing to do for the record. stream: may be sm_stream_any(). A write would have ended an open
+/* Returns whether the stream has the record's device pointer in this mode, and may use it at once, as on the hot path.
+ * An access by it has nothing to do for the record. stream: may be sm_stream_any(). A write would have ended an open
  * read. */
 static inline bool sm_is_published_to(const struct sm_record *record, const struct sm_stream *stream, bool writing)
 {

@@ -130,7 +130,8 @@ START_TEST(lists_what_has_changed)
 }
 END_TEST
 
-/* Modes have users of their own. Reads leave those of the writer, and a write on the same stream those of the reader. */
+/* Modes have users of their own. Reads leave those of the writer, and a write on the same stream those of the
+ * reader. */
 START_TEST(both_modes)
 {
     it.stream = open_stream(NON_BLOCKING);
