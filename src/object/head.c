@@ -2,6 +2,7 @@
 #include "object/head.h"
 
 #include "base/status.h"
+#include "object/piece_tree.h"
 #include "object/span.h"
 
 /* A trace has roots and the bytes of their parts, not pieces. */
@@ -57,9 +58,11 @@ static bool has_failed_to_arrive(const struct sm_copy *copy, enum sm_side side, 
 /* Takes contents that were lost on arrival out of the head; the copy or the file that they came from still has them. If
  * there is no other valid copy the head stays: each access to the only copy reports that its device is lost. A shared
  * copy loses the host's bit, as the host's side comes first. A transfer from another object can fail although the
- * device of the memory works. Then no copy is valid. */
+ * device of the memory works. Then no copy is valid. A piece is marked, so that an access that goes on after a wait
+ * lists it. */
 void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost)
 {
+    const unsigned before = sm_raw_head(record);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(record, side);
         struct sm_fence *const arrival = copy && copy->arriving ? sm_inflight_lost(copy) : NULL;
@@ -73,4 +76,6 @@ void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost)
                 sm_set_head(record, sm_head(record) & ~sm_bit(side));
         }
     }
+    if (record->kind == SM_PIECE && sm_raw_head(record) != before)
+        sm_piece_tree_mark(sm_piece_of(record));
 }

@@ -6,6 +6,7 @@
 
 #include "cudart_emu.h"
 #include "stream/fence.h"
+#include "stream/waits.h"
 
 #include <stdlib.h>
 
@@ -506,6 +507,60 @@ START_TEST(another_device)
 }
 END_TEST
 
+/* The linker puts the wrapper in place of the library's own function (--wrap). */
+static int waits_until_loss;  /* 0: the loss is not to be noticed in a wait */
+static synced_mem *lost_with; /* has contents that are lost by the same work */
+static bool has_lost;         /* the device broke before it had copied them */
+
+synced_mem_status __real_sm_waits_wait(struct sm_waits *waits, bool *ended);
+synced_mem_status __wrap_sm_waits_wait(struct sm_waits *waits, bool *ended);
+synced_mem_status __wrap_sm_waits_wait(struct sm_waits *waits, bool *ended)
+{
+    if (waits_until_loss > 0 && --waits_until_loss == 0)
+        has_lost = synced_mem_wait(lost_with) == SYNCED_MEM_ERR_DEVICE_LOST;
+    return __real_sm_waits_wait(waits, ended);
+}
+
+/* A part gets its contents from a device that is lost, after a stream of another device was given the whole root. The
+ * stream's next access waits for something else, and finds the loss afterwards. */
+START_TEST(lost_while_an_access_waits)
+{
+    enum { PART = 1 << 16, MOST = 12 };
+    static _Alignas(4096) unsigned char memory[MOST * PART];
+    const size_t parts = _i % 2 == 0 ? 3 : MOST;
+    synced_mem_stream stream = gpu_stream_create(0, false), there = gpu_stream_create(1, false);
+    set_staging(1, 1);
+    synced_mem *const root = make_on(parts * PART, 0), *const other = make_on(PART, 0), *views[MOST];
+    lost_with = other;
+    synced_mem *const from[] = {make_on(PART, 1), make_on(PART, 1)};
+    OK(synced_mem_set_cpu_data(root, memory));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(root, stream), parts * PART, 1, stream);
+    for (size_t i = 0; i < parts; i++)
+        OK(synced_mem_view(&views[i], root, i * PART, PART, NULL));
+    for (int i = 0; i < 2; i++)
+        gpu_fill(synced_mem_overwrite_gpu_data_on(from[i], there), PART, 2, there);
+    gpu_delay(there);
+    OK(synced_mem_async_gpu_copy_n((synced_mem *[]){views[1], other}, (synced_mem *const *)from, 2, there));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(root, stream));
+    emu_break_device(1, cudaErrorLaunchFailure);
+    (void)cudaStreamSynchronize(there);
+    host_fill(synced_mem_overwrite_cpu_data(views[0]), PART, 3);
+    waits_until_loss = 1 + _i / 2;
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(root, stream));
+    const bool is_noticed = waits_until_loss == 0; /* there may be one wait less */
+    waits_until_loss = 0;
+    ck_assert_int_eq(synced_mem_head(views[1]), SYNCED_MEM_AT_GPU);
+    ck_assert(device_is(synced_mem_gpu_data_on(views[0], stream), PART, 3));
+    ck_assert(!is_noticed || device_is(synced_mem_gpu_data_on(views[1], stream), PART, has_lost ? 0 : 2));
+    for (size_t i = 0; i < parts; i++)
+        OK(synced_mem_release(views[i]));
+    RELEASE_EACH(root, other, from[0], from[1]);
+    (void)synced_mem_forget_stream(stream);
+    (void)synced_mem_forget_stream(there);
+    end_without_device();
+}
+END_TEST
+
 /* The error names the call that has failed first. The calls that restore the object's state fail too. */
 START_TEST(the_first_failure_is_reported)
 {
@@ -533,6 +588,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, broken_during_a_push, 0, 5);
     tcase_add_loop_test(tests, newer_errors_of_a_lost_device, 0, 2);
     tcase_add_loop_test(tests, another_device, 0, 2);
+    tcase_add_loop_test(tests, lost_while_an_access_waits, 0, 4);
     tcase_add_loop_test(tests, lost_with_work_on_streams, 0, IN_FLIGHT * ENDS);
     tcase_add_loop_test(tests, asked_about_lost_contents, 0, 2);
     tcase_add_loop_test(tests, lost_in_shared_memory, 0, 2);
