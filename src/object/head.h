@@ -35,23 +35,22 @@ static inline bool sm_is_arriving(const struct sm_record *record, enum sm_side s
     return sm_slot_of(record, side)->arriving;
 }
 
-/* For sm_drop_lost(). *lost: gets the fence, held, if it is NULL; or NULL. */
+/* For sm_take_out_lost(). *lost: gets the fence, held, if it is NULL; or NULL. */
 void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost);
 
-/* Takes contents that were lost on arrival out of the record's head, and settles its promise. */
-static inline void sm_drop_lost(struct sm_record *record)
+/* Takes contents that were lost on arrival out of the record's head, and settles its promise. lost: as for
+ * sm_drop_arriving_if_lost(). */
+static inline void sm_take_out_lost(struct sm_record *record, struct sm_fence **lost)
 {
     if (sm_inflight_lost(sm_slot_of(record, SM_CPU)) || sm_inflight_lost(sm_slot_of(record, SM_GPU)))
-        sm_drop_arriving_if_lost(record, NULL);
+        sm_drop_arriving_if_lost(record, lost);
     sm_settle(record);
 }
 
-/* The same, for a call that reports the loss. lost: as for sm_drop_arriving_if_lost(). */
-static inline void sm_take_out_lost(struct sm_record *record, struct sm_fence **lost)
+/* The same, for a call that does not report the loss. */
+static inline void sm_drop_lost(struct sm_record *record)
 {
-    if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
-        sm_drop_arriving_if_lost(record, lost);
-    sm_settle(record);
+    sm_take_out_lost(record, NULL);
 }
 
 /* Returns whether the record's host copy alone is valid and its contents are lost on arrival. An access that needs them
