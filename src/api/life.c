@@ -32,7 +32,7 @@
 #include <stdlib.h>
 
 static_assert(sizeof(struct synced_mem) == 128 || sizeof(void *) < 8, "a million untouched objects cost 128 MB");
-static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies");
+static_assert(sizeof(struct sm_allocation) <= 112, "an object in use adds two copies");
 
 /* ---- Records ---- */
 

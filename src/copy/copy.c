@@ -12,7 +12,8 @@
 static char nowhere;
 struct sm_copy sm_no_copy = {.data = &nowhere};
 
-static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
+static struct sm_slab allocations = SM_SLAB_INITIALIZER(struct sm_allocation);
+static struct sm_slab parts = SM_SLAB_INITIALIZER(struct sm_copy);
 
 static_assert(offsetof(struct sm_copy, writes) + sizeof(unsigned) <= sizeof(struct sm_copy) - sizeof(void *),
               "a free struct keeps its count: the slab's link takes the last word");
@@ -28,37 +29,55 @@ unsigned sm_copy_first_given(void)
     return next++ * SM_FIRST_GIVEN;
 }
 
-/* For more than 64 bytes at a time, compilers use an instruction that takes long to begin. */
-static inline void clear_members(struct sm_copy *copy, size_t begin, size_t end)
+/* Sets the arguments. All other members get zeros, but for the pointer and the count of writes, which goes on. */
+static void begin_struct(struct sm_copy *copy, int device, synced_mem_source source)
 {
-    memset((char *)copy + begin, 0, end - begin);
-}
-
-struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source)
-{
-    struct sm_copy *const copy = sm_slab_take(&copies);
-    if (!copy) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a copy's record");
-        return NULL;
-    }
     const unsigned writes = copy->writes + 1;
-    clear_members(copy, offsetof(struct sm_copy, write), offsetof(struct sm_copy, base));
-    clear_members(copy, offsetof(struct sm_copy, base), sizeof *copy);
+    memset(&copy->write, 0, sizeof *copy - offsetof(struct sm_copy, write));
     copy->device = (signed char)device;
     copy->source = (unsigned char)source;
     copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;
     copy->writes = writes;
-    return copy;
+}
+
+static struct sm_copy *fail_without_struct(void)
+{
+    (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a copy's record");
+    return NULL;
+}
+
+struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source)
+{
+    struct sm_allocation *const allocation = sm_slab_take(&allocations);
+    if (!allocation)
+        return fail_without_struct();
+    begin_struct(&allocation->copy, device, source);
+    memset(&allocation->base, 0, sizeof *allocation - offsetof(struct sm_allocation, base));
+    return &allocation->copy;
+}
+
+struct sm_copy *sm_part_struct_take(int device, synced_mem_source source)
+{
+    struct sm_copy *const part = sm_slab_take(&parts);
+    if (!part)
+        return fail_without_struct();
+    begin_struct(part, device, source);
+    part->is_part = true;
+    return part;
 }
 
 void sm_copy_struct_give(struct sm_copy *copy)
 {
     sm_inflight_forget(copy);
-    sm_slab_give(&copies, copy);
+    if (copy->is_part)
+        sm_slab_give(&parts, copy);
+    else
+        sm_slab_give(&allocations, sm_allocation_of(copy));
 }
 
 void sm_copy_trim(void)
 {
-    sm_slab_trim(&copies);
+    sm_slab_trim(&allocations);
+    sm_slab_trim(&parts);
     sm_inflight_trim();
 }

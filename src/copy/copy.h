@@ -25,6 +25,7 @@
 
 #include "stream/stream.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,7 +35,7 @@ struct sm_member; /* memory/budget.h */
  * nobody wants the bytes that it reads. Memory that it writes is not usable. Neither may be freed. */
 enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
 
-/* The first 64 bytes are those that most calls use: a call on many objects is as fast as it gets them from memory. */
+/* What most calls use, in 64 bytes: a call on many objects is as fast as it gets them from memory. A part has no more. */
 struct sm_copy {
     /* The pointer that accessors return. The hot path of a stream may still read it in a free struct. So nothing
      * changes it before the struct is in use again. */
@@ -52,11 +53,13 @@ struct sm_copy {
     struct sm_use *covered;
     unsigned writes;    /* counts the writes that may have changed the contents; goes on when the struct is reused */
     signed char device; /* of device, managed and the library's page-locked memory; else -1 */
-    unsigned char source : 4;    /* synced_mem_source */
-    bool read_only : 1;          /* of memory of the caller's: the library never writes it */
-    bool is_part : 1;            /* the memory is a part of another copy's, see part.h */
-    bool pin_held : 1;           /* of memory of the caller's: it has a share in a registration, see pin.h */
-    bool pin_partial : 1;        /* of memory of the caller's: a part of it lies in registrations */
+    unsigned char source : 4; /* synced_mem_source */
+    bool read_only : 1;       /* of memory of the caller's: the library never writes it */
+    bool is_part : 1;         /* the memory is a part of another copy's, see part.h */
+    bool pin_partial : 1;     /* of memory of the caller's: a part of it lies in registrations */
+    /* The pointer was given out without a stream. Kernels on the legacy stream and on blocking streams may use it while
+     * the memory exists. That a use has ended does not matter. */
+    bool streamless : 1;
     unsigned char untracked : 2; /* enum sm_untracked */
     /* The contents arrive by write, or by writer_fence if write is NULL. If that work fails they are lost. */
     bool arriving : 1;
@@ -64,12 +67,8 @@ struct sm_copy {
     /* Host memory is page-locked. Of the caller's memory: as far as is known, see pin.h. */
     bool pinned : 1;
     bool pin_known : 1; /* of the caller's memory: the runtime has answered whether it is page-locked */
-    bool is_cached : 1; /* device memory that was retired and kept; see device_cache.h */
-    /* The pointer was given out without a stream. Kernels on the legacy stream and on blocking streams may use it while
-     * the memory exists. That a use has ended does not matter. */
-    bool streamless : 1;
-    /* Of a retired copy: a thread works on it. Guarded by the list's lock, unlike all other fields. */
-    bool in_hand;
+    /* The untracked work is all on the lasting stream with this number; 0: it is not. */
+    unsigned short untracked_on : 10;
     union {
         struct {
             /* Counts the calls that gave out its pointer, or succeeded in bringing contents. A call that fails takes
@@ -81,8 +80,13 @@ struct sm_copy {
         uint64_t kept_at;    /* of cached device memory: its place in the order of age */
         uint64_t retired_at; /* of a retired copy: its place in the order of retirement */
     };
-    void *base;   /* the allocation: base <= data, data + size of the object <= base + bytes */
-    size_t bytes; /* of the allocation */
+};
+
+/* A copy that is no part, with the memory that it has. */
+struct sm_allocation {
+    struct sm_copy copy;
+    void *base; /* base <= data, data + size of the object <= base + bytes */
+    size_t bytes;
     union {
         synced_mem_release_callback callback; /* of adopted memory */
         const struct sm_allocator *allocator; /* of memory from an allocator */
@@ -94,8 +98,10 @@ struct sm_copy {
         size_t alignment;      /* of memory from an allocator: the requested alignment */
         struct sm_copy *older; /* of cached device memory: the one that was kept before */
     };
-    /* The internal or legacy stream of the untracked work, if all of that work is on one. */
-    struct sm_stream *untracked_on;
+    bool pin_held;  /* of memory of the caller's: it has a share in a registration, see pin.h */
+    bool is_cached; /* device memory that was retired and kept; see device_cache.h */
+    /* Of a retired copy: a thread works on it. Guarded by the list's lock, unlike all other fields. */
+    bool in_hand;
     struct sm_copy *next; /* in the retired list, or in a bin of the device cache */
 };
 
@@ -119,10 +125,18 @@ static inline void sm_prefetch_copy(const struct sm_copy *copy)
     __builtin_prefetch(&copy->given, 1);
 }
 
-/* Returns how many bytes of contents the copy has room for. */
+/* Returns the allocation of a copy that is no part. */
+static inline struct sm_allocation *sm_allocation_of(const struct sm_copy *copy)
+{
+    assert(!copy->is_part);
+    return (struct sm_allocation *)(uintptr_t)copy;
+}
+
+/* Returns how many bytes of contents a copy that is no part has room for. */
 static inline size_t sm_copy_capacity(const struct sm_copy *copy)
 {
-    return copy->bytes - (size_t)((char *)sm_copy_data(copy) - (char *)copy->base);
+    const struct sm_allocation *const allocation = sm_allocation_of(copy);
+    return allocation->bytes - (size_t)((char *)sm_copy_data(copy) - (char *)allocation->base);
 }
 
 enum { SM_FIRST_GIVEN = 1 << 16 };
@@ -143,7 +157,9 @@ static inline unsigned sm_copy_next_given(unsigned given)
 
 /* Returns a struct without memory, in which only the arguments are set. NULL: the system has no memory. */
 struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source);
-/* Gives back the struct of a copy whose memory is gone. */
+/* Does so for a part. */
+struct sm_copy *sm_part_struct_take(int device, synced_mem_source source);
+/* Gives back the struct of a part, or of a copy whose memory is gone. */
 void sm_copy_struct_give(struct sm_copy *copy);
 
 /* Obtains host memory of the library's own: page-locked for a device, or pageable if device is -1. With zeroed set its

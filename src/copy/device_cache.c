@@ -93,47 +93,62 @@ static void note_oldest(struct shard *shard)
     atomic_store_explicit(&shard->oldest_at, shard->oldest ? shard->oldest->kept_at : NO_AGE, memory_order_relaxed);
 }
 
+/* Returns where the copy that was kept next after this one is noted. NULL: none was kept before it. */
+static struct sm_copy **get_newer_link(struct shard *shard, const struct sm_copy *copy)
+{
+    return copy ? &sm_allocation_of(copy)->newer : &shard->oldest;
+}
+
+/* Returns where the copy that was kept before this one is noted. NULL: none was kept after it. */
+static struct sm_copy **get_older_link(struct shard *shard, const struct sm_copy *copy)
+{
+    return copy ? &sm_allocation_of(copy)->older : &shard->newest;
+}
+
 /* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */
 static void insert_copy_by_age(struct shard *shard, struct sm_copy *copy)
 {
+    struct sm_allocation *const own = sm_allocation_of(copy);
     struct sm_copy *older = shard->newest;
     if (older && older->kept_at > copy->kept_at) {
         struct sm_copy *newer = shard->oldest;
         while (newer->kept_at < copy->kept_at)
-            newer = newer->newer;
-        older = newer->older;
+            newer = sm_allocation_of(newer)->newer;
+        older = sm_allocation_of(newer)->older;
     }
-    copy->older = older;
-    copy->newer = older ? older->newer : shard->oldest;
-    *(copy->older ? &copy->older->newer : &shard->oldest) = copy;
-    *(copy->newer ? &copy->newer->older : &shard->newest) = copy;
+    own->older = older;
+    own->newer = *get_newer_link(shard, older);
+    *get_newer_link(shard, own->older) = copy;
+    *get_older_link(shard, own->newer) = copy;
     note_oldest(shard);
 }
 
 static void insert_copy(struct cache *on, struct shard *shard, struct sm_copy *copy)
 {
-    struct sm_copy **const bin = find_bin(shard, copy->bytes);
-    copy->next = *bin;
+    struct sm_allocation *const own = sm_allocation_of(copy);
+    struct sm_copy **const bin = find_bin(shard, own->bytes);
+    own->next = *bin;
     *bin = copy;
     insert_copy_by_age(shard, copy);
-    count_copies(on, shard, 1, copy->bytes);
-    sm_gpu_cache_add(copy->device, copy->bytes);
-    sm_count_up(SM_COUNT_gpu_spare_bytes, copy->bytes);
+    count_copies(on, shard, 1, own->bytes);
+    sm_gpu_cache_add(copy->device, own->bytes);
+    sm_count_up(SM_COUNT_gpu_spare_bytes, own->bytes);
 }
 
 static struct sm_copy *unlink_copy(struct cache *on, struct shard *shard, struct sm_copy **link)
 {
     struct sm_copy *const copy = *link;
-    *link = copy->next;
-    *(copy->older ? &copy->older->newer : &shard->oldest) = copy->newer;
-    *(copy->newer ? &copy->newer->older : &shard->newest) = copy->older;
-    copy->next = NULL;
-    copy->older = NULL;
-    copy->newer = NULL;
+    struct sm_allocation *const own = sm_allocation_of(copy);
+    *link = own->next;
+    *get_newer_link(shard, own->older) = own->newer;
+    *get_older_link(shard, own->newer) = own->older;
+    own->next = NULL;
+    own->older = NULL;
+    own->newer = NULL;
     note_oldest(shard);
-    count_copies(on, shard, -1u, (size_t)0 - copy->bytes);
-    sm_gpu_cache_remove(copy->device, copy->bytes);
-    sm_count_down(SM_COUNT_gpu_spare_bytes, copy->bytes);
+    count_copies(on, shard, -1u, (size_t)0 - own->bytes);
+    sm_gpu_cache_remove(copy->device, own->bytes);
+    sm_count_down(SM_COUNT_gpu_spare_bytes, own->bytes);
     return copy;
 }
 
@@ -142,9 +157,9 @@ static struct sm_copy *take_oldest_of_shard(struct cache *on, struct shard *shar
     const struct sm_copy *const oldest = shard->oldest;
     if (!oldest)
         return NULL;
-    struct sm_copy **link = find_bin(shard, oldest->bytes);
+    struct sm_copy **link = find_bin(shard, sm_allocation_of(oldest)->bytes);
     while (*link != oldest)
-        link = &(*link)->next;
+        link = &sm_allocation_of(*link)->next;
     return unlink_copy(on, shard, link);
 }
 
@@ -185,7 +200,7 @@ static bool is_beyond_limit(const struct cache *on)
 
 static void prepend_copy(struct sm_copy **list, struct sm_copy *copy)
 {
-    copy->next = *list;
+    sm_allocation_of(copy)->next = *list;
     *list = copy;
 }
 
@@ -220,8 +235,8 @@ static struct sm_copy *take_first_of_shard(struct cache *on, struct shard *shard
 {
     struct sm_copy **found = NULL;
     sm_lock(&shard->lock);
-    for (struct sm_copy **link = find_bin(shard, bytes); *link; link = &(*link)->next)
-        if ((*link)->bytes == bytes)
+    for (struct sm_copy **link = find_bin(shard, bytes); *link; link = &sm_allocation_of(*link)->next)
+        if (sm_allocation_of(*link)->bytes == bytes)
             found = link;
     struct sm_copy *const copy = found ? unlink_copy(on, shard, found) : NULL;
     sm_unlock(&shard->lock);
@@ -255,8 +270,8 @@ static struct sm_copy *take_for_stream(struct cache *on, const struct sm_stream 
     if (!is_empty(shard)) {
         sm_lock(&shard->lock);
         struct sm_copy **link = find_bin(shard, bytes);
-        while (*link && ((*link)->bytes != bytes || sm_inflight_last_user(*link) != stream))
-            link = &(*link)->next;
+        while (*link && (sm_allocation_of(*link)->bytes != bytes || sm_inflight_last_user(*link) != stream))
+            link = &sm_allocation_of(*link)->next;
         copy = *link ? unlink_copy(on, shard, link) : NULL;
         sm_unlock(&shard->lock);
     }
@@ -270,7 +285,7 @@ struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
     struct cache *const on = &devices[copy->device];
     struct shard *const shard = find_shard(on, sm_inflight_last_user(copy));
     struct sm_copy *gone = NULL;
-    if (copy->bytes > get_cache_limit(on)) {
+    if (sm_allocation_of(copy)->bytes > get_cache_limit(on)) {
         prepend_copy(&gone, copy);
         return gone;
     }
@@ -300,7 +315,7 @@ static void reinsert_copies(struct cache *on, struct sm_copy *list, struct sm_co
 {
     while (list) {
         struct sm_copy *const copy = list;
-        list = copy->next;
+        list = sm_allocation_of(copy)->next;
         if (copy->untracked) {
             prepend_copy(gone, copy);
         } else {

@@ -46,17 +46,18 @@ void sm_copy_quarantine(struct sm_copy *copy)
 /* Gives the memory back to its allocator. All work on memory of a lost device has ended. */
 static synced_mem_status return_to_allocator(struct sm_copy *copy)
 {
+    const struct sm_allocation *const own = sm_allocation_of(copy);
     struct sm_stream *stream = NULL;
-    const bool on_device = !sm_allocator_is_of_host(copy->allocator);
+    const bool on_device = !sm_allocator_is_of_host(own->allocator);
     const synced_mem_status status = on_device ? sm_free_order(copy, &stream) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return status;
-    const struct sm_request request = {.size = copy->bytes,
-                                       .alignment = copy->alignment,
+    const struct sm_request request = {.size = own->bytes,
+                                       .alignment = own->alignment,
                                        .device = copy->device,
                                        .stream = on_device && status == SYNCED_MEM_OK ? stream->handle : NULL};
     const bool before = sm_callback_begin();
-    sm_allocator_give(copy->allocator, &request, copy->base);
+    sm_allocator_give(own->allocator, &request, own->base);
     sm_callback_end(before);
     return status;
 }
@@ -64,7 +65,7 @@ static synced_mem_status return_to_allocator(struct sm_copy *copy)
 /* The runtime may wait for the device, so the hands are empty meanwhile. */
 static void unpin_with_empty_hands(struct sm_copy *copy)
 {
-    if (!copy->pin_held)
+    if (!sm_allocation_of(copy)->pin_held)
         return;
     const bool before = sm_callback_begin();
     sm_unpin(copy);
@@ -77,21 +78,23 @@ static void call_release_callback(struct sm_copy *copy)
     struct sm_put_aside aside;
     sm_caller_put_aside(&aside);
     const bool before = sm_callback_begin();
-    copy->callback(sm_copy_data(copy), copy->user, NULL);
+    sm_allocation_of(copy)->callback(sm_copy_data(copy), sm_allocation_of(copy)->user, NULL);
     sm_callback_end(before);
     sm_caller_put_back(&aside);
 }
 
 static void free_pageable_memory(struct sm_copy *copy)
 {
-    sm_host_memory_free(copy->base, copy->bytes);
-    sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
+    const struct sm_allocation *const own = sm_allocation_of(copy);
+    sm_host_memory_free(own->base, own->bytes);
+    sm_count_down(SM_COUNT_pageable_bytes, own->bytes);
 }
 
 static void free_pinned_memory(const struct sm_copy *copy)
 {
-    sm_pinned_freed(copy->bytes);
-    sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->block);
+    const struct sm_allocation *const own = sm_allocation_of(copy);
+    sm_pinned_freed(own->bytes);
+    sm_host_pool_free(own->base, sm_guard_room(own->bytes), own->block);
 }
 
 void sm_copy_free_idle_host(struct sm_copy *copy)
@@ -118,7 +121,7 @@ static bool must_be_idle(const struct sm_copy *copy)
     case SYNCED_MEM_SOURCE_SHAREABLE:
         return true;
     case SYNCED_MEM_SOURCE_ALLOCATOR:
-        return sm_allocator_is_of_host(copy->allocator);
+        return sm_allocator_is_of_host(sm_allocation_of(copy)->allocator);
     case SYNCED_MEM_SOURCE_DEVICE:
     case SYNCED_MEM_SOURCE_BORROWED:
     case SYNCED_MEM_SOURCE_NONE:
@@ -185,10 +188,10 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_f
         free_pinned_memory(copy);
         break;
     case SYNCED_MEM_SOURCE_MAPPED:
-        sm_host_pool_free(copy->base, copy->bytes, copy->block);
+        sm_host_pool_free(sm_allocation_of(copy)->base, sm_allocation_of(copy)->bytes, sm_allocation_of(copy)->block);
         break;
     case SYNCED_MEM_SOURCE_MANAGED:
-        sm_managed_pool_free(copy->device, copy->base, copy->bytes);
+        sm_managed_pool_free(copy->device, sm_allocation_of(copy)->base, sm_allocation_of(copy)->bytes);
         break;
     case SYNCED_MEM_SOURCE_PAGEABLE:
         free_pageable_memory(copy);

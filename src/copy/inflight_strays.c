@@ -1,17 +1,15 @@
 /* Untracked work on a copy. */
 #include "copy/inflight.h"
 
-/* Other streams of the caller's may be gone when an event is wanted. */
-static bool stays(const struct sm_stream *stream)
-{
-    return stream->kind == SM_STREAM_INTERNAL || stream->kind == SM_STREAM_LEGACY;
-}
+#include <assert.h>
+
+static_assert(SM_LASTING_STREAMS < 1 << 10, "struct sm_copy has ten bits for the number of a lasting stream");
 
 void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
 {
-    struct sm_stream *const on = stream && stays(stream) ? stream : NULL;
+    const unsigned on = stream ? sm_stream_lasting_number(stream) : 0;
     const bool elsewhere = copy->untracked && copy->untracked_on != on; /* no single event can cover both */
-    copy->untracked_on = elsewhere ? NULL : on;
+    copy->untracked_on = (unsigned short)(elsewhere ? 0 : on);
     if (copy->untracked < how)
         copy->untracked = (unsigned char)how;
 }
@@ -44,9 +42,10 @@ static synced_mem_status record_behind(struct sm_stream *stream, struct sm_fence
 synced_mem_status sm_inflight_retrack(struct sm_copy *copy)
 {
     struct sm_fence *fence = NULL;
-    if (!copy->untracked || !copy->untracked_on)
+    struct sm_stream *const on = copy->untracked ? sm_stream_lasting(copy->untracked_on) : NULL;
+    if (!on)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = record_behind(copy->untracked_on, copy->write, &fence);
+    const synced_mem_status status = record_behind(on, copy->write, &fence);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return status;
     if (fence) {

@@ -41,15 +41,15 @@ static size_t compute_allocation_size(size_t size, size_t alignment, size_t give
 
 static void set_allocation(struct sm_copy *copy, void *base, size_t bytes, size_t alignment)
 {
-    copy->base = base;
-    copy->bytes = bytes;
+    sm_allocation_of(copy)->base = base;
+    sm_allocation_of(copy)->bytes = bytes;
     atomic_store_explicit(&copy->data, (char *)base + (0 - (uintptr_t)base) % alignment, memory_order_relaxed);
 }
 
 /* from: where the memory came from, in the trace's words. */
 static void trace_allocation(const struct sm_copy *copy, const char *from)
 {
-    sm_trace_allocation(copy->bytes, copy->device, copy->source, from);
+    sm_trace_allocation(sm_allocation_of(copy)->bytes, copy->device, copy->source, from);
 }
 
 size_t sm_copy_host_bytes(size_t size, size_t alignment)
@@ -73,7 +73,7 @@ static synced_mem_status obtain_host(size_t size, size_t alignment, int device, 
         struct sm_pinned memory = {.data = NULL};
         status = sm_host_pool_alloc(device, sm_guard_room(bytes), &memory);
         base = memory.data;
-        copy->block = memory.block;
+        sm_allocation_of(copy)->block = memory.block;
         *from = memory.fresh ? "runtime" : "pool";
     } else {
         base = sm_host_memory_alloc(bytes, alignment < LEAST_PAGE ? alignment : LEAST_PAGE, zeroed);
@@ -120,7 +120,8 @@ static synced_mem_status obtain_fresh_copy(const struct sm_stream *stream, size_
     struct sm_copy *const copy = take_struct(stream->device, SYNCED_MEM_SOURCE_DEVICE);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    const synced_mem_status status = sm_device_alloc(stream->device, bytes, stream->handle, &copy->base);
+    const synced_mem_status status =
+        sm_device_alloc(stream->device, bytes, stream->handle, &sm_allocation_of(copy)->base);
     if (status != SYNCED_MEM_OK) {
         sm_copy_struct_give(copy);
         return sm_refusal_note(status, stream->device, bytes);
@@ -138,7 +139,7 @@ static struct sm_copy *take_cached_copy(const struct sm_stream *stream, size_t b
     sm_hands_fill();
     struct sm_copy *const copy = sm_device_cache_take(stream, bytes, &gone, &examined);
     while (gone) {
-        struct sm_copy *const next = gone->next;
+        struct sm_copy *const next = sm_allocation_of(gone)->next;
         sm_retired_add(gone);
         gone = next;
     }
@@ -183,8 +184,8 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
         sm_gpu_reused(stream->device, bytes);
     else
         SM_TRY(obtain_fresh_within_budget(stream, bytes, member, &copy));
-    set_allocation(copy, copy->base, bytes, alignment);
-    copy->is_cached = false;
+    set_allocation(copy, sm_allocation_of(copy)->base, bytes, alignment);
+    sm_allocation_of(copy)->is_cached = false;
     copy->given = sm_copy_first_given();
     copy->arrivals = 0;
     if (sm_trace_on()) {
@@ -212,8 +213,8 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
     }
     set_allocation(copy, data, request.size, 1);
     copy->pinned = pinned;
-    copy->allocator = allocator;
-    copy->alignment = alignment;
+    sm_allocation_of(copy)->allocator = allocator;
+    sm_allocation_of(copy)->alignment = alignment;
     trace_allocation(copy, "allocator");
     *out = copy;
     return SYNCED_MEM_OK;
@@ -227,7 +228,7 @@ static synced_mem_status alloc_mapped_memory(int device, size_t bytes, struct sm
     if (status != SYNCED_MEM_OK)
         sm_host_pool_free(memory.data, bytes, memory.block);
     *out = memory.data;
-    copy->block = memory.block;
+    sm_allocation_of(copy)->block = memory.block;
     return status;
 }
 
@@ -261,8 +262,8 @@ static synced_mem_status wrap_memory(void *data, size_t size, int device, synced
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     set_allocation(copy, data, size, 1);
-    copy->callback = callback;
-    copy->user = user;
+    sm_allocation_of(copy)->callback = callback;
+    sm_allocation_of(copy)->user = user;
     *out = copy;
     return SYNCED_MEM_OK;
 }

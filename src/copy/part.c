@@ -47,17 +47,14 @@ static void copy_work(struct sm_copy *to, const struct sm_copy *from)
     to->given = from->given;
 }
 
-struct sm_copy *sm_part_make(const struct sm_copy *whole, size_t offset, size_t size)
+struct sm_copy *sm_part_make(const struct sm_copy *whole, size_t offset)
 {
-    struct sm_copy *const part = sm_copy_struct_take(whole->device, (synced_mem_source)whole->source);
+    struct sm_copy *const part = sm_part_struct_take(whole->device, (synced_mem_source)whole->source);
     if (!part)
         return NULL;
-    part->is_part = true;
     part->read_only = whole->read_only;
-    part->base = (char *)sm_copy_data(whole) + offset;
-    part->bytes = size;
     sm_part_take_pin(part, whole);
-    atomic_store_explicit(&part->data, part->base, memory_order_relaxed);
+    atomic_store_explicit(&part->data, (char *)sm_copy_data(whole) + offset, memory_order_relaxed);
     copy_work(part, whole);
     if (part->write)
         sm_fence_hold(part->write);
@@ -69,12 +66,6 @@ struct sm_copy *sm_part_make(const struct sm_copy *whole, size_t offset, size_t 
         return part;
     sm_part_give(part);
     return NULL;
-}
-
-void sm_part_end_at(struct sm_copy *part, size_t size)
-{
-    sm_guard_forget(part);
-    part->bytes = size;
 }
 
 /* Nobody waits for a use with a fence that is done. */
@@ -204,7 +195,7 @@ void sm_part_take_over(struct sm_copy *part, struct sm_copy *whole)
         part->covered = use;
     }
     if (whole->untracked)
-        sm_inflight_untrack(part, (enum sm_untracked)whole->untracked, whole->untracked_on);
+        sm_inflight_untrack(part, (enum sm_untracked)whole->untracked, sm_stream_lasting(whole->untracked_on));
 }
 
 void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
@@ -269,7 +260,7 @@ synced_mem_status sm_part_gather(struct sm_copy *whole, const struct sm_copy *pa
     if (done)
         done = gather_uses(&whole->reads, part->reads) && gather_uses(&whole->covered, part->covered);
     if (part->untracked)
-        sm_inflight_untrack(whole, (enum sm_untracked)part->untracked, part->untracked_on);
+        sm_inflight_untrack(whole, (enum sm_untracked)part->untracked, sm_stream_lasting(part->untracked_on));
     whole->streamless = whole->streamless || part->streamless;
     whole->writes += part->writes;
     return done ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;

@@ -15,12 +15,9 @@
 
 #include "copy/inflight.h"
 
-/* Returns a part of size bytes of the whole's memory, or of a part's, from offset on. It inherits what is in flight
- * there. NULL: the system has no memory, and nothing has changed. */
-struct sm_copy *sm_part_make(const struct sm_copy *whole, size_t offset, size_t size);
-
-/* Makes the part end after size bytes. To cut a part, first make one of the bytes behind, which may fail. */
-void sm_part_end_at(struct sm_copy *part, size_t size);
+/* Returns a part of the whole's memory, or of a part's, from offset on. Its end is that of the piece which has it. It
+ * inherits what is in flight there. NULL: the system has no memory, and nothing has changed. */
+struct sm_copy *sm_part_make(const struct sm_copy *whole, size_t offset);
 
 /* Returns whether two parts are alike. Both must be pruned. */
 bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other);

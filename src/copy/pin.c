@@ -45,7 +45,7 @@ static __attribute__((constructor)) void watch_forks_for_changes(void)
 
 static void *get_last_byte(const struct sm_copy *copy)
 {
-    return (char *)sm_copy_data(copy) + (copy->bytes > 0 ? copy->bytes - 1 : 0);
+    return (char *)sm_copy_data(copy) + (sm_allocation_of(copy)->bytes > 0 ? sm_allocation_of(copy)->bytes - 1 : 0);
 }
 
 static synced_mem_status check_host_pointer(const struct sm_copy *copy, const struct sm_pointer_facts *facts)
@@ -131,7 +131,7 @@ static void share_registration(struct sm_copy *copy)
             found->holders++;
         sm_unlock(&registrations.lock);
     }
-    copy->pin_held = found != NULL;
+    sm_allocation_of(copy)->pin_held = found != NULL;
     if (relation != APART || copy->pin_partial)
         copy->pin_known = false;
     copy->pin_partial = relation == PARTIAL;
@@ -141,7 +141,7 @@ synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
 {
     if (!sm_copy_is_of_user(copy))
         return SYNCED_MEM_OK;
-    if (!copy->pin_held)
+    if (!sm_allocation_of(copy)->pin_held)
         share_registration(copy);
     if (!copy->pin_partial)
         return query_runtime(copy, device);
@@ -158,8 +158,11 @@ static struct sm_registration *begin_registration(const struct sm_copy *copy, in
         (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of page-locked memory");
         return NULL;
     }
-    *made = (struct sm_registration){
-        .data = sm_copy_data(copy), .bytes = copy->bytes, .device = device, .holders = 1, .changing = true};
+    *made = (struct sm_registration){.data = sm_copy_data(copy),
+                                     .bytes = sm_allocation_of(copy)->bytes,
+                                     .device = device,
+                                     .holders = 1,
+                                     .changing = true};
     sm_lock(&registrations.lock);
     made->next = registrations.first;
     registrations.first = made;
@@ -202,8 +205,8 @@ static synced_mem_status register_memory(struct sm_copy *copy, int device)
     const synced_mem_status status = register_for(copy, made);
     end_registration(made, status != SYNCED_MEM_OK);
     if (status != SYNCED_MEM_OK)
-        return sm_refusal_note(status, -1, copy->bytes);
-    copy->pin_held = true;
+        return sm_refusal_note(status, -1, sm_allocation_of(copy)->bytes);
+    sm_allocation_of(copy)->pin_held = true;
     copy->pin_partial = false;
     copy->pinned = true;
     copy->pin_known = true;
@@ -246,16 +249,17 @@ static struct sm_registration *lock_and_pick_unused(void)
 
 synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
 {
+    const struct sm_allocation *const own = sm_allocation_of(copy);
     int device;
     SM_TRY(sm_device_resolve(wanted, &device));
     sm_mutex_lock(&changes);
     if (sm_guard_on())
-        sm_guard_open_range(sm_copy_data(copy), copy->bytes);
+        sm_guard_open_range(sm_copy_data(copy), own->bytes);
     synced_mem_status status = sm_pin_query(copy, device);
-    if (status == SYNCED_MEM_OK && !copy->pin_held && !copy->pinned && copy->bytes > 0)
+    if (status == SYNCED_MEM_OK && !own->pin_held && !copy->pinned && own->bytes > 0)
         status = register_memory(copy, device);
     if (sm_guard_on())
-        sm_guard_close_range(sm_copy_data(copy), copy->bytes);
+        sm_guard_close_range(sm_copy_data(copy), own->bytes);
     sm_mutex_unlock(&changes);
     return status;
 }
@@ -269,7 +273,7 @@ static void drop_share(struct sm_copy *copy, bool keep_last, bool *last)
     *last = found->holders == 1;
     if (!*last || !keep_last) {
         found->holders--;
-        copy->pin_held = false;
+        sm_allocation_of(copy)->pin_held = false;
     }
     sm_unlock(&registrations.lock);
 }
@@ -277,7 +281,7 @@ static void drop_share(struct sm_copy *copy, bool keep_last, bool *last)
 bool sm_unpin_shared(struct sm_copy *copy)
 {
     bool last = false;
-    if (copy->pin_held)
+    if (sm_allocation_of(copy)->pin_held)
         drop_share(copy, true, &last);
     return !last;
 }
@@ -287,7 +291,7 @@ void sm_unpin(struct sm_copy *copy)
 {
     bool last = false;
     struct sm_registration *unused;
-    if (copy->pin_held)
+    if (sm_allocation_of(copy)->pin_held)
         drop_share(copy, false, &last);
     if (!last)
         return;

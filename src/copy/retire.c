@@ -17,8 +17,8 @@ static struct sm_copy *keep_in_cache(struct sm_copy *copy)
     sm_inflight_note_strays(copy);
     if (copy->untracked || sm_copy_end_streamless(copy) != SYNCED_MEM_OK)
         return copy;
-    sm_gpu_spared(copy->device, copy->bytes);
-    copy->is_cached = true;
+    sm_gpu_spared(copy->device, sm_allocation_of(copy)->bytes);
+    sm_allocation_of(copy)->is_cached = true;
     return sm_device_cache_keep(copy);
 }
 
@@ -26,7 +26,7 @@ static struct sm_copy *keep_in_cache(struct sm_copy *copy)
 static void retire_copies(struct sm_copy *copy, struct sm_outcome *first)
 {
     while (copy) {
-        struct sm_copy *const next = copy->next;
+        struct sm_copy *const next = sm_allocation_of(copy)->next;
         const struct sm_fence *pending;
         synced_mem_status status = SYNCED_MEM_OK;
         if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, true, &pending, &status))

@@ -50,12 +50,12 @@ static void forget_parent_copies(void)
 static void remove_copy(const struct sm_copy *copy)
 {
     struct sm_copy *before = NULL;
-    for (struct sm_copy *each = get_first_retired(); each != copy; each = each->next)
+    for (struct sm_copy *each = get_first_retired(); each != copy; each = sm_allocation_of(each)->next)
         before = each;
     if (before)
-        before->next = copy->next;
+        sm_allocation_of(before)->next = sm_allocation_of(copy)->next;
     else
-        set_first_retired(copy->next);
+        set_first_retired(sm_allocation_of(copy)->next);
     if (retired.last == copy)
         retired.last = before;
     retired.count--;
@@ -80,11 +80,11 @@ void sm_retired_add(struct sm_copy *copy)
 {
     sm_lock(&retired.lock);
     forget_parent_copies();
-    copy->next = NULL;
-    copy->in_hand = false;
+    sm_allocation_of(copy)->next = NULL;
+    sm_allocation_of(copy)->in_hand = false;
     copy->retired_at = ++retired.times;
     if (get_first_retired())
-        retired.last->next = copy;
+        sm_allocation_of(retired.last)->next = copy;
     else
         set_first_retired(copy);
     retired.last = copy;
@@ -117,11 +117,11 @@ static bool is_known_pending(const struct pass *pass, const struct sm_copy *copy
  * pass that waits looks at each copy, as one with pending work may end it. */
 static struct sm_copy *pick_copy(struct pass *pass, struct sm_copy *copy)
 {
-    for (; copy && pass->left > 0; copy = copy->next) {
+    for (; copy && pass->left > 0; copy = sm_allocation_of(copy)->next) {
         pass->left--;
-        if (!copy->in_hand && !sm_retired_is_for_later(copy) &&
+        if (!sm_allocation_of(copy)->in_hand && !sm_retired_is_for_later(copy) &&
             (pass->waits_up_to > 0 || !is_known_pending(pass, copy))) {
-            copy->in_hand = true;
+            sm_allocation_of(copy)->in_hand = true;
             return copy;
         }
     }
@@ -146,11 +146,11 @@ static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, b
     if (sm_process_generation() != pass->generation)
         return NULL;
     sm_lock(&retired.lock);
-    struct sm_copy *const following = pass->fence ? NULL : pick_copy(pass, copy->next);
+    struct sm_copy *const following = pass->fence ? NULL : pick_copy(pass, sm_allocation_of(copy)->next);
     if (gone)
         remove_copy(copy);
     else
-        copy->in_hand = false;
+        sm_allocation_of(copy)->in_hand = false;
     sm_unlock(&retired.lock);
     if (gone)
         sm_copy_struct_give(copy);

@@ -19,11 +19,11 @@ synced_mem_status sm_find_wait_of_borrowed(const struct synced_mem *mem, enum sm
     struct sm_copy *const memory = sm_copy_of(sm_own_record(mem), side);
     if (!memory || memory->source != SYNCED_MEM_SOURCE_BORROWED)
         return SYNCED_MEM_OK;
-    SM_TRY(find_last_work(memory, memory->pin_held, waits));
+    SM_TRY(find_last_work(memory, sm_allocation_of(memory)->pin_held, waits));
     if (!sm_is_divided(mem))
         return SYNCED_MEM_OK;
     for (const struct sm_record *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         if (sm_copy_of(each, side))
-            SM_TRY(find_last_work(sm_copy_of(each, side), memory->pin_held, waits));
+            SM_TRY(find_last_work(sm_copy_of(each, side), sm_allocation_of(memory)->pin_held, waits));
     return SYNCED_MEM_OK;
 }

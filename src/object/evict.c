@@ -135,7 +135,7 @@ static synced_mem_status evict_device_victim(struct sm_member *victim, struct sm
     const synced_mem_status status = evict_with_room(departure);
     if (!departure->copy)
         return status;
-    const size_t bytes = departure->copy->bytes;
+    const size_t bytes = sm_allocation_of(departure->copy)->bytes;
     sm_copy_retire_on(departure->copy, stream);
     sm_count_up(departure->was_dirty ? SM_COUNT_dirty_evictions : SM_COUNT_clean_evictions, 1);
     sm_count_up(SM_COUNT_evicted_bytes, bytes);
@@ -337,9 +337,11 @@ void sm_evictable_refresh(struct synced_mem *mem)
     const struct sm_record *const record = sm_own_record(mem);
     const struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
     const struct sm_copy *const host = sm_copy_of(record, SM_CPU);
-    sm_member_note(&evictable->member, copy ? copy->device : 0, copy ? copy->bytes : 0, is_dirty(record));
+    sm_member_note(&evictable->member, copy ? copy->device : 0, copy ? sm_allocation_of(copy)->bytes : 0,
+                   is_dirty(record));
     if (sm_host_budget_on())
-        sm_member_note(&evictable->host, SM_BUDGET_HOST, host ? host->bytes : 0, sm_is_host_only_copy(mem));
+        sm_member_note(&evictable->host, SM_BUDGET_HOST, host ? sm_allocation_of(host)->bytes : 0,
+                       sm_is_host_only_copy(mem));
     sm_unlock_object(mem);
 }
 

@@ -55,7 +55,7 @@ static void take_copy(struct departure *departure)
     sm_count_valid(record);
     departure->copy = sm_take_copy(record, SM_CPU);
     sm_member_note(sm_member_of(departure->mem, SM_CPU), SM_BUDGET_HOST, 0, false);
-    departure->bytes = departure->copy->bytes;
+    departure->bytes = sm_allocation_of(departure->copy)->bytes;
 }
 
 /* ---- Spills ---- */

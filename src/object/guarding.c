@@ -57,8 +57,8 @@ void sm_protect(const struct sm_record *record)
     if (!copy)
         return;
     const struct sm_guarded range = {.key = copy,
-                                     .base = copy->base,
-                                     .bytes = copy->bytes,
+                                     .base = copy->is_part ? sm_copy_data(copy) : sm_allocation_of(copy)->base,
+                                     .bytes = copy->is_part ? sm_size_of(record) : sm_allocation_of(copy)->bytes,
                                      .data = sm_copy_data(copy),
                                      .size = sm_size_of(record),
                                      .name = sm_object_name(sm_owner_of(record)),

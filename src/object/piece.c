@@ -14,6 +14,7 @@
 #include "trace/trace.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 static struct sm_slab pieces = SM_SLAB_INITIALIZER(struct sm_piece);
 static struct sm_slab divisions = SM_SLAB_INITIALIZER(struct sm_division);
@@ -99,8 +100,7 @@ static void set_record_head(struct sm_record *record, unsigned head)
 
 static synced_mem_status attach_one(struct sm_piece *piece, enum sm_side side)
 {
-    struct sm_copy *const part =
-        sm_part_make(sm_copy_of(sm_own_record(piece->root), side), piece->offset, sm_size_of(&piece->record));
+    struct sm_copy *const part = sm_part_make(sm_copy_of(sm_own_record(piece->root), side), piece->offset);
     if (!part)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     sm_put_copy(&piece->record, side, part);
@@ -202,7 +202,7 @@ static synced_mem_status cut_parts(struct sm_piece *right, const struct sm_piece
         const struct sm_copy *const part = sm_copy_of(&piece->record, side);
         if (!part || sm_copy_of(&right->record, side))
             continue;
-        struct sm_copy *const rest = sm_part_make(part, at, part->bytes - at);
+        struct sm_copy *const rest = sm_part_make(part, at);
         if (!rest)
             return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
         sm_put_copy(&right->record, side, rest);
@@ -215,7 +215,7 @@ static void set_piece_size(struct sm_piece *piece, size_t size)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(&piece->record, side))
-            sm_part_end_at(sm_copy_of(&piece->record, side), size);
+            sm_guard_forget(sm_copy_of(&piece->record, side));
     atomic_store_explicit(&piece->record.size, size, memory_order_relaxed);
 }
 
@@ -499,37 +499,37 @@ void sm_drop_pieces(struct synced_mem *root)
     set_record_head(sm_own_record(root), head);
 }
 
-void sm_give_parts(struct sm_copy *list)
+void sm_give_parts(struct sm_copy **parts)
 {
-    while (list) {
-        struct sm_copy *const part = list;
-        list = list->next;
-        sm_part_give(part);
-    }
+    for (struct sm_copy **each = parts; each && *each; each++)
+        sm_part_give(*each);
+    free(parts);
 }
 
-synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy **list)
+synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy ***out)
 {
-    struct sm_copy **link = list;
-    *list = NULL;
+    size_t count = 0;
+    for (const struct sm_piece *each = root->at.first; each; each = each->after)
+        count++;
+    struct sm_copy **const parts = calloc(count + 1, sizeof *parts);
+    struct sm_copy **next = parts;
+    if (!parts)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to list an object's parts");
     for (const struct sm_piece *each = root->at.first; each; each = each->after) {
-        *link = sm_part_make(memory, each->offset, sm_size_of(&each->record));
-        if (!*link) {
-            sm_give_parts(*list);
-            *list = NULL;
+        *next = sm_part_make(memory, each->offset);
+        if (!*next++) {
+            sm_give_parts(parts);
             return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
         }
-        link = &(*link)->next;
     }
+    *out = parts;
     return SYNCED_MEM_OK;
 }
 
-void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy *list)
+void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy **parts)
 {
-    for (struct sm_piece *each = root->at.first; each; each = each->after) {
-        struct sm_copy *const part = list;
-        list = list->next;
-        part->next = NULL;
-        sm_put_copy(&each->record, side, part);
-    }
+    struct sm_copy *const *part = parts;
+    for (struct sm_piece *each = root->at.first; each; each = each->after)
+        sm_put_copy(&each->record, side, *part++);
+    free(parts);
 }

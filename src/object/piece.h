@@ -74,14 +74,14 @@ void sm_drop_pieces(struct synced_mem *root);
 /* Gives up the pieces' copies on the side, and on both if they are shared. */
 void sm_drop_parts(const struct synced_mem *root, enum sm_side side);
 
-/* Makes a part of new memory for each piece, linked by next. The caller owns the list. ERR_OUT_OF_HOST_MEMORY: there is
- * no memory for the structs, and no list. */
-synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy **list);
-/* Puts the list from sm_make_parts() into the pieces, which have no copies on the side. The root has not been unlocked
- * since. */
-void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy *list);
-/* Gives up a list from sm_make_parts(). */
-void sm_give_parts(struct sm_copy *list);
+/* Makes a part of new memory for each piece. *out: gets them, in the order of the pieces, and NULL behind the last; on
+ * failure it is unchanged. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy ***out);
+/* Puts the parts from sm_make_parts() into the pieces, which have no copies on the side. The root has not been unlocked
+ * since. Frees the array. */
+void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy **parts);
+/* Gives up parts from sm_make_parts(), and frees the array. Ignores NULL. */
+void sm_give_parts(struct sm_copy **parts);
 
 /* Returns whether the pieces of a divided root without holders are counted right, and its tree is valid. With the lock
  * held. */

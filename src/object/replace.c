@@ -191,8 +191,8 @@ static bool owns_memory(const struct synced_mem *mem, enum sm_side side, const s
     const struct sm_copy *const copy = sm_copy_of(sm_own_record(mem), side);
     if (!copy || copy->source == SYNCED_MEM_SOURCE_BORROWED)
         return false;
-    const uintptr_t into = (uintptr_t)sm_copy_data(incoming) - (uintptr_t)copy->base;
-    return into < copy->bytes;
+    const uintptr_t into = (uintptr_t)sm_copy_data(incoming) - (uintptr_t)sm_allocation_of(copy)->base;
+    return into < sm_allocation_of(copy)->bytes;
 }
 
 /* Counts this call on incoming memory, as on the memory that it replaces. */
@@ -204,7 +204,7 @@ static void count_on_incoming(const struct synced_mem *mem, struct sm_copy *inco
 
 /* Does all for the pieces of a divided root that can fail. */
 static synced_mem_status prepare_parts(const struct synced_mem *mem, const bool going[SM_SIDES],
-                                       struct sm_copy *const incoming[SM_SIDES], struct sm_copy *parts[SM_SIDES])
+                                       struct sm_copy *const incoming[SM_SIDES], struct sm_copy **parts[SM_SIDES])
 {
     synced_mem_status status = SYNCED_MEM_OK;
     for (enum sm_side side = SM_CPU; side < SM_SIDES && status == SYNCED_MEM_OK; side++) {
@@ -239,7 +239,7 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
 {
     struct synced_mem *const mem = transaction->mem;
     const bool going[SM_SIDES] = {incoming[SM_CPU] != NULL, incoming[SM_GPU] != NULL};
-    struct sm_copy *parts[SM_SIDES] = {NULL};
+    struct sm_copy **parts[SM_SIDES] = {NULL};
     unsigned head = SYNCED_MEM_UNINITIALIZED;
     SM_TRY(sm_unified_check_user_memory(mem));
     SM_TRY(make_replaceable(transaction, going));

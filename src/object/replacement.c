@@ -293,13 +293,12 @@ static void fill_on_host(const struct sm_replacing *replacing, const struct sm_c
 
 /* Calls notice by these counts that another one has given out a pointer. */
 static void take_over_counts(const struct synced_mem *owner, enum sm_side side, struct sm_copy *to,
-                             struct sm_copy *parts)
+                             struct sm_copy *const *parts)
 {
     to->given = sm_copy_of(sm_own_record(owner), side)->given;
     for (const struct sm_piece *each = owner->at.first; each && parts; each = each->after) {
         const struct sm_copy *const part = sm_copy_of(&each->record, side);
-        parts->given = part ? part->given : to->given;
-        parts = parts->next;
+        (*parts++)->given = part ? part->given : to->given;
     }
 }
 
@@ -307,7 +306,7 @@ synced_mem_status sm_replacement_commit(const struct sm_replacing *replacing)
 {
     struct synced_mem *const owner = replacing->owner;
     struct sm_replacement *const replacement = &replacing->transaction->replacement;
-    struct sm_copy *parts = NULL;
+    struct sm_copy **parts = NULL;
     if (sm_is_divided(owner)) {
         SM_TRY(sm_gather_parts(owner, replacing->side));
         SM_TRY(sm_make_parts(owner, replacement->copy, &parts));

@@ -304,7 +304,7 @@ static synced_mem_status make_memory(struct sm_sharing *sharing, int device, voi
 void sm_shareable_pin(struct sm_sharing *sharing, int device)
 {
     struct sm_copy *const host = sm_copy_of(sm_own_record(sharing->mem), SM_CPU);
-    if (host->pin_held || sharing->pin_tried)
+    if (sm_allocation_of(host)->pin_held || sharing->pin_tried)
         return;
     const struct sm_detail first = sm_detail_get();
     sharing->pin_tried = true;

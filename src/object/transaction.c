@@ -21,7 +21,7 @@ static bool is_record_valid(const struct sm_record *record)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         const unsigned bit = sm_bit(side);
         const struct sm_copy *const copy = sm_copy_of(record, side);
-        if ((head & bit) && (!copy || sm_copy_capacity(copy) < sm_size_of(record)))
+        if ((head & bit) && (!copy || (!copy->is_part && sm_copy_capacity(copy) < sm_size_of(record))))
             return false;
         if (sm_bits_of(record, side) != bit && sm_copy_of(record, sm_other(side)) != copy)
             return false;
@@ -334,8 +334,8 @@ synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status
         sm_copy_retire(transaction->replacement.copy);
     while (transaction->detached) {
         struct sm_copy *const copy = transaction->detached;
-        transaction->detached = copy->next;
-        copy->next = NULL;
+        transaction->detached = sm_allocation_of(copy)->next;
+        sm_allocation_of(copy)->next = NULL;
         sm_copy_retire(copy);
     }
     return SYNCED_MEM_OK;
@@ -362,7 +362,7 @@ synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_m
 void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy)
 {
     sm_guard_forget(copy); /* the same memory may be allocated again at once */
-    copy->next = transaction->detached;
+    sm_allocation_of(copy)->next = transaction->detached;
     transaction->detached = copy;
 }
 

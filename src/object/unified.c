@@ -141,7 +141,7 @@ synced_mem_status sm_unified_move(const struct sm_record *record, enum sm_side s
     if (status == SYNCED_MEM_OK && shared->source == SYNCED_MEM_SOURCE_MANAGED)
         return prefetch_copy(shared, sm_size_of(record), side == SM_CPU, stream);
     if (status == SYNCED_MEM_OK && side == SM_GPU && !stream)
-        return sm_device_check_mapped(shared->device, shared->base);
+        return sm_device_check_mapped(shared->device, sm_copy_data(shared));
     return status;
 }
 

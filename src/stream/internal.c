@@ -84,6 +84,11 @@ struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal intern
     return made ? &internals.stream[device][internal] : NULL;
 }
 
+enum sm_internal sm_internal_of(const struct sm_stream *internal)
+{
+    return (enum sm_internal)(internal - internals.stream[internal->device]);
+}
+
 synced_mem_status sm_internal_streams_shutdown(void)
 {
     struct sm_outcome first = {.status = SYNCED_MEM_OK};

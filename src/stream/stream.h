@@ -96,12 +96,22 @@ synced_mem_status sm_internal_stream_record(struct sm_stream *internal, struct s
 /* Returns the internal stream, or NULL if sm_internal_stream() has not created it yet. Does not block. */
 struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal internal);
 
+/* Returns which internal stream of its device the stream is. */
+enum sm_internal sm_internal_of(const struct sm_stream *internal);
+
 /* Destroys the internal streams. A stream that cannot be destroyed stays, and the next call tries again. Returns the
  * first failure other than ERR_DEVICE_LOST; if there is none, OK or ERR_DEVICE_LOST. */
 synced_mem_status sm_internal_streams_shutdown(void);
 
 /* Returns the struct that stands for uses of a device pointer given out without a stream. Does not block. */
 struct sm_stream *sm_stream_any(int device);
+
+/* The streams that last: each device's internal streams and its legacy stream. They have numbers from 1 on. */
+enum { SM_LASTING_STREAMS = SM_MAX_DEVICES * (SM_INTERNALS + 1) };
+/* Returns the number of a stream that lasts; 0: it may be gone later. */
+unsigned sm_stream_lasting_number(const struct sm_stream *stream);
+/* Returns the stream with the number; NULL: the number is 0, or the stream was destroyed by the shutdown. */
+struct sm_stream *sm_stream_lasting(unsigned number);
 
 /*
  * Finds or creates the struct of the caller's stream. The caller holds it. device: the object's device;

@@ -21,7 +21,7 @@ static void enter_read(struct sm_copy *copy, struct sm_fence *fence)
 START_TEST(work_of_the_whole)
 {
     struct sm_copy *const whole = sm_copy_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
-    struct sm_copy *const part = sm_copy_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
+    struct sm_copy *const part = sm_part_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
     ck_assert(whole && part);
     enter_read(whole, &done_fence);
     enter_read(whole, &open_fence);

@@ -147,7 +147,8 @@ START_TEST(an_idle_object_is_small)
     enum { MOST = 384, OF_THE_POOL = 8 };
     ck_assert_uint_le(sizeof(struct synced_mem), 128);
     ck_assert_uint_eq(sizeof(struct sm_mutex), 4);
-    ck_assert_uint_le(sizeof(struct synced_mem) + 2 * sizeof(struct sm_copy) + OF_THE_POOL, MOST);
+    ck_assert_uint_le(sizeof(struct synced_mem) + 2 * sizeof(struct sm_allocation) + OF_THE_POOL, MOST);
+    ck_assert_uint_le(sizeof(struct synced_mem) + sizeof(struct sm_piece) + 2 * sizeof(struct sm_copy), MOST);
     if (!gpu_expected())
         return;
     synced_mem *const mem = make_at_cpu(4096, 1);
