@@ -422,7 +422,8 @@ static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream
 void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing,
                        struct sm_replaced *replaced)
 {
-    copy->streamless = copy->streamless || stream->kind == SM_STREAM_ANY;
+    if (stream->kind == SM_STREAM_ANY)
+        copy->streamless = true;
     if (writing) {
         give_pointer_to_write(copy, stream, replaced);
         sm_inflight_unreserve(reserved);
@@ -455,7 +456,8 @@ void sm_inflight_given_filled(struct sm_copy *copy, struct sm_fence *fence, stru
     struct sm_use *use = writing ? NULL : sm_inflight_set_aside(copy, stream);
     sm_inflight_written_of_several(copy, fence, replaced);
     copy->arriving = fence && !writing;
-    copy->streamless = copy->streamless || stream->kind == SM_STREAM_ANY;
+    if (stream->kind == SM_STREAM_ANY)
+        copy->streamless = true;
     if (writing) {
         copy->writer = stream;
         copy->writes++;

@@ -176,7 +176,8 @@ static void finish_record(struct sm_record *record, enum sm_side side, enum sm_m
 {
     struct sm_copy *const copy = sm_copy_of(record, side);
     sm_count_given(record, side);
-    copy->arriving = copy->arriving && mode != SM_OVERWRITE;
+    if (mode == SM_OVERWRITE)
+        copy->arriving = false;
     sm_set_head(record, sm_transitions[sm_whole_head(record)][side][mode].next);
     if (mode != SM_READ)
         sm_leave_file(record);

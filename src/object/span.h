@@ -56,13 +56,22 @@ struct sm_records {
     size_t count;
 };
 
-/* Begins to load records that come soon in a walk over the list, and the copies of those that come next. */
+/* Begins to load the parts of a listed piece that comes soon, each of which is a cache line. */
+static inline void sm_prefetch_parts(const struct sm_record *piece, unsigned sides)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sides & sm_bit(side))
+            __builtin_prefetch(sm_slot_of(piece, side), 1);
+}
+
+/* Begins to load records that come soon in a walk over the list, and the copies of those that come next. Several listed
+ * records are pieces. */
 static inline void sm_prefetch_listed(const struct sm_records *records, size_t i, unsigned sides)
 {
     if (i + 2 * SM_AHEAD < records->count)
-        sm_prefetch_record(records->list[i + 2 * SM_AHEAD]);
+        __builtin_prefetch(records->list[i + 2 * SM_AHEAD], 1);
     if (i + SM_AHEAD < records->count)
-        sm_prefetch_copies(records->list[i + SM_AHEAD], sides);
+        sm_prefetch_parts(records->list[i + SM_AHEAD], sides);
 }
 
 /* Does so in a walk from the end to the begin. Of several walks over a long list every second one goes backwards: it
@@ -70,9 +79,9 @@ static inline void sm_prefetch_listed(const struct sm_records *records, size_t i
 static inline void sm_prefetch_listed_back(const struct sm_records *records, size_t i, unsigned sides)
 {
     if (i >= 2 * SM_AHEAD)
-        sm_prefetch_record(records->list[i - 2 * SM_AHEAD]);
+        __builtin_prefetch(records->list[i - 2 * SM_AHEAD], 1);
     if (i >= SM_AHEAD)
-        sm_prefetch_copies(records->list[i - SM_AHEAD], sides);
+        sm_prefetch_parts(records->list[i - SM_AHEAD], sides);
 }
 
 /* While a call that holds a record has nothing locked, other calls may divide its object or cut the piece. Returns the
