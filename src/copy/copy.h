@@ -67,8 +67,9 @@ struct sm_copy {
     /* Host memory is page-locked. Of the caller's memory: as far as is known, see pin.h. */
     bool pinned : 1;
     bool pin_known : 1; /* of the caller's memory: the runtime has answered whether it is page-locked */
-    /* The untracked work is all on the lasting stream with this number; 0: it is not. */
-    unsigned short untracked_on : 10;
+    /* See sm_copy_untracked_on(). Windows compilers would begin a new unit for a field of another type. */
+    unsigned char untracked_on_high : 2;
+    unsigned char untracked_on_low;
     union {
         struct {
             /* Counts the calls that gave out its pointer, or succeeded in bringing contents. A call that fails takes
@@ -118,17 +119,31 @@ static inline void *sm_copy_data(const struct sm_copy *copy)
 /* A call on many objects reads so many ahead in its lists, as the objects may lie anywhere. */
 enum { SM_AHEAD = 8 };
 
-/* Begins to load what most calls use of a copy into the processor's cache. */
+/* Begins to load what most calls use of a copy into the processor's cache. In an allocation it mostly lies in two lines:
+ * the structs have 112 bytes. */
 static inline void sm_prefetch_copy(const struct sm_copy *copy)
 {
     __builtin_prefetch(copy, 1);
     __builtin_prefetch(&copy->given, 1);
 }
 
-/* Returns the allocation of a copy that is no part. */
+/* Returns the number of the permanent stream (stream.h) that all untracked work is on; 0: there is none. */
+static inline unsigned sm_copy_untracked_on(const struct sm_copy *copy)
+{
+    return (unsigned)copy->untracked_on_high << 8 | copy->untracked_on_low;
+}
+
+/* Sets that number. */
+static inline void sm_copy_set_untracked_on(struct sm_copy *copy, unsigned number)
+{
+    copy->untracked_on_high = number >> 8 & 3;
+    copy->untracked_on_low = (unsigned char)number;
+}
+
+/* Returns the allocation of a copy that is no part, and not sm_no_copy. */
 static inline struct sm_allocation *sm_allocation_of(const struct sm_copy *copy)
 {
-    assert(!copy->is_part);
+    assert(!copy->is_part && copy != &sm_no_copy);
     return (struct sm_allocation *)(uintptr_t)copy;
 }
 

@@ -93,13 +93,13 @@ static void note_oldest(struct shard *shard)
     atomic_store_explicit(&shard->oldest_at, shard->oldest ? shard->oldest->kept_at : NO_AGE, memory_order_relaxed);
 }
 
-/* Returns where the copy that was kept next after this one is noted. NULL: none was kept before it. */
+/* Returns where the copy is noted that was kept next after this one. copy NULL: that is the oldest. */
 static struct sm_copy **get_newer_link(struct shard *shard, const struct sm_copy *copy)
 {
     return copy ? &sm_allocation_of(copy)->newer : &shard->oldest;
 }
 
-/* Returns where the copy that was kept before this one is noted. NULL: none was kept after it. */
+/* Returns where the copy is noted that was kept before this one. copy NULL: that is the newest. */
 static struct sm_copy **get_older_link(struct shard *shard, const struct sm_copy *copy)
 {
     return copy ? &sm_allocation_of(copy)->older : &shard->newest;

@@ -3,13 +3,13 @@
 
 #include <assert.h>
 
-static_assert(SM_LASTING_STREAMS < 1 << 10, "struct sm_copy has ten bits for the number of a lasting stream");
+static_assert(SM_PERMANENT_STREAMS < 1 << 10, "struct sm_copy has ten bits for the number of a permanent stream");
 
 void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
 {
-    const unsigned on = stream ? sm_stream_lasting_number(stream) : 0;
-    const bool elsewhere = copy->untracked && copy->untracked_on != on; /* no single event can cover both */
-    copy->untracked_on = (unsigned short)(elsewhere ? 0 : on);
+    const unsigned on = stream ? sm_stream_permanent_number(stream) : 0;
+    const bool elsewhere = copy->untracked && sm_copy_untracked_on(copy) != on; /* no single event can cover both */
+    sm_copy_set_untracked_on(copy, elsewhere ? 0 : on);
     if (copy->untracked < how)
         copy->untracked = (unsigned char)how;
 }
@@ -42,7 +42,7 @@ static synced_mem_status record_behind(struct sm_stream *stream, struct sm_fence
 synced_mem_status sm_inflight_retrack(struct sm_copy *copy)
 {
     struct sm_fence *fence = NULL;
-    struct sm_stream *const on = copy->untracked ? sm_stream_lasting(copy->untracked_on) : NULL;
+    struct sm_stream *const on = copy->untracked ? sm_stream_permanent(sm_copy_untracked_on(copy)) : NULL;
     if (!on)
         return SYNCED_MEM_OK;
     const synced_mem_status status = record_behind(on, copy->write, &fence);

@@ -38,7 +38,7 @@ static void copy_work(struct sm_copy *to, const struct sm_copy *from)
     to->write = from->write;
     to->writer = from->writer;
     to->writer_fence = from->writer_fence;
-    to->untracked_on = from->untracked_on;
+    sm_copy_set_untracked_on(to, sm_copy_untracked_on(from));
     to->untracked = from->untracked;
     to->arriving = from->arriving;
     to->write_is_covered = from->write_is_covered;
@@ -195,7 +195,8 @@ void sm_part_take_over(struct sm_copy *part, struct sm_copy *whole)
         part->covered = use;
     }
     if (whole->untracked)
-        sm_inflight_untrack(part, (enum sm_untracked)whole->untracked, sm_stream_lasting(whole->untracked_on));
+        sm_inflight_untrack(part, (enum sm_untracked)whole->untracked,
+                            sm_stream_permanent(sm_copy_untracked_on(whole)));
 }
 
 void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
@@ -260,7 +261,7 @@ synced_mem_status sm_part_gather(struct sm_copy *whole, const struct sm_copy *pa
     if (done)
         done = gather_uses(&whole->reads, part->reads) && gather_uses(&whole->covered, part->covered);
     if (part->untracked)
-        sm_inflight_untrack(whole, (enum sm_untracked)part->untracked, sm_stream_lasting(part->untracked_on));
+        sm_inflight_untrack(whole, (enum sm_untracked)part->untracked, sm_stream_permanent(sm_copy_untracked_on(part)));
     whole->streamless = whole->streamless || part->streamless;
     whole->writes += part->writes;
     return done ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;

@@ -69,8 +69,8 @@ bool sm_transfer_follows_work(const struct sm_copy *to, const struct sm_copy *fr
  * sm_internal_stream(). */
 synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bool follows, struct sm_stream **out);
 
-/* The part of sm_transfer_order() for a stream that may not come after all of the work. */
-synced_mem_status sm_transfer_order_behind(struct sm_copy *to, struct sm_stream *stream);
+/* The part of sm_transfer_order() for a stream that is not known to come after all of the work. */
+synced_mem_status sm_transfer_make_order(struct sm_copy *to, struct sm_stream *stream);
 
 /* Makes the stream wait for all work in flight on a copy that the library is about to write. That includes kernels that
  * got the pointer earlier without a stream, for which it records one event on the legacy stream, unless such a use is
@@ -79,7 +79,7 @@ synced_mem_status sm_transfer_order_behind(struct sm_copy *to, struct sm_stream 
 static inline synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
 {
     const bool is_behind = !to->streamless && sm_inflight_is_behind(stream, to, true);
-    return is_behind ? SYNCED_MEM_OK : sm_transfer_order_behind(to, stream);
+    return is_behind ? SYNCED_MEM_OK : sm_transfer_make_order(to, stream);
 }
 
 /*

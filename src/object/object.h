@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 _Static_assert(offsetof(struct sm_copy, data) == 0, "the hot path finds the pointer where a copy begins");
-_Static_assert(sizeof(void *) < 8 || sizeof(struct sm_copy) == 64, "most calls use one cache line of a copy");
+_Static_assert(sizeof(void *) < 8 || sizeof(struct sm_copy) == 64, "a part is one cache line");
 
 /* The caller's options beyond size and device. Absent if all have their defaults. */
 struct sm_backing;

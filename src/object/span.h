@@ -56,7 +56,7 @@ struct sm_records {
     size_t count;
 };
 
-/* Begins to load the parts of a listed piece that comes soon, each of which is a cache line. */
+/* Begins to load the parts of a listed piece that comes soon. A part is one cache line. */
 static inline void sm_prefetch_parts(const struct sm_record *piece, unsigned sides)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)

@@ -14,6 +14,16 @@
 
 /* ---- The head ---- */
 
+/* Returns whether the side's copy exists and has room for the record. A part has its piece's place in the memory. */
+static bool has_room(const struct sm_record *record, enum sm_side side)
+{
+    const struct sm_copy *const copy = sm_copy_of(record, side);
+    if (!copy || !copy->is_part)
+        return copy && sm_copy_capacity(copy) >= sm_size_of(record);
+    const struct sm_copy *const whole = sm_copy_of(sm_own_record(sm_root_of(record)), side);
+    return sm_copy_data(copy) == (char *)sm_copy_data(whole) + sm_begin_of(record);
+}
+
 static bool is_record_valid(const struct sm_record *record)
 {
     const unsigned head = sm_head(record);
@@ -21,7 +31,7 @@ static bool is_record_valid(const struct sm_record *record)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         const unsigned bit = sm_bit(side);
         const struct sm_copy *const copy = sm_copy_of(record, side);
-        if ((head & bit) && (!copy || (!copy->is_part && sm_copy_capacity(copy) < sm_size_of(record))))
+        if ((head & bit) && !has_room(record, side))
             return false;
         if (sm_bits_of(record, side) != bit && sm_copy_of(record, sm_other(side)) != copy)
             return false;

@@ -37,7 +37,7 @@ struct sm_transaction {
                                 pieces */
     bool is_published;    /* the call has succeeded, and has published each record that it has changed */
     struct sm_listing listing; /* for accesses; and the states before the call */
-    struct sm_copy *detached;  /* the copies that sm_leave() retires, linked by next */
+    struct sm_copy *detached;  /* the copies that sm_leave() retires, linked by their allocations' next */
     struct sm_replacement replacement;
     struct sm_waits waits; /* what the call waits for before it goes on */
     bool waits_ended;      /* of a wait that has failed: no failed work is open */

@@ -66,24 +66,24 @@ struct sm_stream *sm_stream_any(int device)
     return get_uncreated_stream(any, device);
 }
 
-/* ---- Streams that last ---- */
+/* ---- Permanent streams ---- */
 
-enum { LASTING_OF_DEVICE = SM_LASTING_STREAMS / SM_MAX_DEVICES };
+enum { PERMANENT_OF_DEVICE = SM_INTERNALS + 1 };
 
-unsigned sm_stream_lasting_number(const struct sm_stream *stream)
+unsigned sm_stream_permanent_number(const struct sm_stream *stream)
 {
-    const unsigned first = (unsigned)stream->device * LASTING_OF_DEVICE + 1;
+    const unsigned first = (unsigned)stream->device * PERMANENT_OF_DEVICE + 1;
     if (stream->kind == SM_STREAM_LEGACY)
         return first + SM_INTERNALS;
     return stream->kind == SM_STREAM_INTERNAL ? first + sm_internal_of(stream) : 0;
 }
 
-struct sm_stream *sm_stream_lasting(unsigned number)
+struct sm_stream *sm_stream_permanent(unsigned number)
 {
     if (number == 0)
         return NULL;
-    const int device = (int)((number - 1) / LASTING_OF_DEVICE);
-    const unsigned which = (number - 1) % LASTING_OF_DEVICE;
+    const int device = (int)((number - 1) / PERMANENT_OF_DEVICE);
+    const unsigned which = (number - 1) % PERMANENT_OF_DEVICE;
     return which == SM_INTERNALS ? get_uncreated_stream(legacy, device)
                                  : sm_internal_stream_if_made(device, (enum sm_internal)which);
 }

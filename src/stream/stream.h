@@ -9,6 +9,7 @@
  *    vanished          destroyed without synced_mem_forget_stream(): its work can no longer be tracked
  *    any stream        stands for a device pointer that was given out without a stream
  *    internal stream   a stream of the library, of which each device has a set
+ *    permanent stream  an internal stream or a device's legacy stream: its struct stays
  *
  * Uses that a stream was given refer to its struct, so one event can end all of them.
  */
@@ -106,12 +107,12 @@ synced_mem_status sm_internal_streams_shutdown(void);
 /* Returns the struct that stands for uses of a device pointer given out without a stream. Does not block. */
 struct sm_stream *sm_stream_any(int device);
 
-/* The streams that last: each device's internal streams and its legacy stream. They have numbers from 1 on. */
-enum { SM_LASTING_STREAMS = SM_MAX_DEVICES * (SM_INTERNALS + 1) };
-/* Returns the number of a stream that lasts; 0: it may be gone later. */
-unsigned sm_stream_lasting_number(const struct sm_stream *stream);
-/* Returns the stream with the number; NULL: the number is 0, or the stream was destroyed by the shutdown. */
-struct sm_stream *sm_stream_lasting(unsigned number);
+/* The permanent streams have numbers from 1 on. */
+enum { SM_PERMANENT_STREAMS = SM_MAX_DEVICES * (SM_INTERNALS + 1) };
+/* Returns the number of a permanent stream; 0: the stream is none. */
+unsigned sm_stream_permanent_number(const struct sm_stream *stream);
+/* Returns the stream with the number; NULL: the number is 0, or the shutdown has destroyed the stream. */
+struct sm_stream *sm_stream_permanent(unsigned number);
 
 /*
  * Finds or creates the struct of the caller's stream. The caller holds it. device: the object's device;

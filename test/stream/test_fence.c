@@ -207,28 +207,28 @@ START_TEST(internals)
             ck_assert_ptr_ne(internal[i]->handle, internal[j]->handle);
     }
     for (unsigned number = 1; number <= SM_INTERNALS; number++)
-        ck_assert_ptr_eq(sm_stream_lasting(number), internal[number - 1]);
+        ck_assert_ptr_eq(sm_stream_permanent(number), internal[number - 1]);
     OK(sm_stream_shutdown());
-    ck_assert_ptr_null(sm_stream_lasting(1));
+    ck_assert_ptr_null(sm_stream_permanent(1));
     OK(sm_device_shutdown());
     ck_assert(!sm_device_in_use());
 }
 END_TEST
 
 /* Each has a number of its own, which leads back to it. Streams that may be gone have none. */
-START_TEST(lasting_streams_have_numbers)
+START_TEST(permanent_streams_have_numbers)
 {
     struct sm_stream *created, *internal, *legacy;
     const synced_mem_stream handle = gpu_stream_create(0, false);
     OK(sm_stream_find(0, handle, &created));
     OK(sm_stream_find_legacy(0, &legacy));
     OK(sm_internal_stream(0, SM_INTERNAL_FREE_BEHIND, &internal));
-    ck_assert_uint_eq(sm_stream_lasting_number(created), 0);
-    ck_assert_uint_eq(sm_stream_lasting_number(sm_stream_any(0)), 0);
-    ck_assert_ptr_null(sm_stream_lasting(0));
-    ck_assert_uint_ne(sm_stream_lasting_number(internal), sm_stream_lasting_number(legacy));
-    ck_assert_ptr_eq(sm_stream_lasting(sm_stream_lasting_number(internal)), internal);
-    ck_assert_ptr_eq(sm_stream_lasting(sm_stream_lasting_number(legacy)), legacy);
+    ck_assert_uint_eq(sm_stream_permanent_number(created), 0);
+    ck_assert_uint_eq(sm_stream_permanent_number(sm_stream_any(0)), 0);
+    ck_assert_ptr_null(sm_stream_permanent(0));
+    ck_assert_uint_ne(sm_stream_permanent_number(internal), sm_stream_permanent_number(legacy));
+    ck_assert_ptr_eq(sm_stream_permanent(sm_stream_permanent_number(internal)), internal);
+    ck_assert_ptr_eq(sm_stream_permanent(sm_stream_permanent_number(legacy)), legacy);
     sm_stream_drop(created);
     OK(synced_mem_forget_stream(handle));
     gpu_stream_destroy(handle);
@@ -241,6 +241,6 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "fence");
     add_tests(tests, no_fence, records_used_again);
     add_gpu_tests(tests, one_fence, work_of_threads_fails, streams_wait, records_of_streams, legacy_stream, internals,
-                  lasting_streams_have_numbers);
+                  permanent_streams_have_numbers);
     return made;
 }
