@@ -28,26 +28,27 @@ static synced_mem_status free_on_internal(struct sm_copy *copy)
 
 synced_mem_status sm_free_device(struct sm_copy *copy)
 {
+    const struct sm_allocation *const own = sm_allocation_of(copy);
     struct sm_stream *const only = sm_device_frees_in_order(copy->device) ? sm_inflight_only_stream(copy) : NULL;
     bool freed = false;
-    synced_mem_status status = only ? sm_stream_free(only, sm_allocation_of(copy)->base, &freed) : SYNCED_MEM_OK;
+    synced_mem_status status = only ? sm_stream_free(only, own->base, &freed) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && !freed)
         status = free_on_internal(copy);
     if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
-        (sm_allocation_of(copy)->is_cached ? sm_gpu_spare_freed : sm_gpu_freed)(copy->device,
-                                                                                sm_allocation_of(copy)->bytes);
+        (own->is_cached ? sm_gpu_spare_freed : sm_gpu_freed)(copy->device, own->bytes);
     return status;
 }
 
 bool sm_free_device_on(struct sm_copy *copy, struct sm_stream *stream)
 {
+    const struct sm_allocation *const own = sm_allocation_of(copy);
     bool freed = stream->kind == SM_STREAM_INTERNAL;
     if (!sm_device_frees_in_order(copy->device) || sm_inflight_order(copy, true, stream) != SYNCED_MEM_OK)
         return false;
-    const synced_mem_status status = freed ? sm_device_free(copy->device, sm_allocation_of(copy)->base, stream->handle)
-                                           : sm_stream_free(stream, sm_allocation_of(copy)->base, &freed);
+    const synced_mem_status status =
+        freed ? sm_device_free(copy->device, own->base, stream->handle) : sm_stream_free(stream, own->base, &freed);
     if (status != SYNCED_MEM_OK || !freed)
         return false;
-    sm_gpu_freed(copy->device, sm_allocation_of(copy)->bytes);
+    sm_gpu_freed(copy->device, own->bytes);
     return true;
 }

@@ -456,8 +456,6 @@ void sm_inflight_given_filled(struct sm_copy *copy, struct sm_fence *fence, stru
     struct sm_use *use = writing ? NULL : sm_inflight_set_aside(copy, stream);
     sm_inflight_written_of_several(copy, fence, replaced);
     copy->arriving = fence && !writing;
-    if (stream->kind == SM_STREAM_ANY)
-        copy->streamless = true;
     if (writing) {
         copy->writer = stream;
         copy->writes++;
