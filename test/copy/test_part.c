@@ -39,9 +39,29 @@ START_TEST(work_of_the_whole)
 }
 END_TEST
 
+/* A copy has room for the number of each permanent stream, beside its other bits. */
+START_TEST(number_of_untracked_work)
+{
+    struct sm_copy *const part = sm_part_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
+    ck_assert_ptr_nonnull(part);
+    part->pin_known = true;
+    part->untracked = SM_UNTRACKED_WRITE;
+    for (unsigned number = 0; number <= SM_PERMANENT_STREAMS; number++) {
+        sm_copy_set_untracked_on(part, number);
+        ck_assert_uint_eq(sm_copy_untracked_on(part), number);
+    }
+    ck_assert(part->is_part && part->pin_known && !part->pinned);
+    ck_assert_int_eq(part->untracked, SM_UNTRACKED_WRITE);
+    part->untracked = SM_TRACKED;
+    sm_copy_struct_give(part);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("parts of copies");
-    tcase_add_loop_test(add_case(made, "part"), work_of_the_whole, 0, 2);
+    TCase *const tests = add_case(made, "part");
+    tcase_add_loop_test(tests, work_of_the_whole, 0, 2);
+    tcase_add_test(tests, number_of_untracked_work);
     return made;
 }
