@@ -227,11 +227,15 @@ static void release_with_untracked_part(void)
     close_stream(it.stream);
 }
 
-/* The host memory is given up as a whole. It has other contents only after the transfer to the part. */
+/* The host memory is given up as a whole. It has other contents only after the transfer to the part, which a later view
+ * may have cut. */
 START_TEST(memory_with_an_untracked_part)
 {
     begin_with_untracked_part();
+    synced_mem *const inner = _i ? view_of(it.across, 5, 50) : NULL;
     OK(synced_mem_release_cpu_data(it.root));
+    if (inner)
+        OK(synced_mem_release(inner));
     synced_mem *const next = make_on(ROOT, 0);
     host_fill(given(synced_mem_overwrite_cpu_data(next)), ROOT, 3);
     gpu_unhold();
@@ -323,7 +327,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("failures of views");
     TCase *const fails = add_case(made, "failures");
-    add_tests(fails, memory_with_an_untracked_part, the_heads_of_many_parts);
+    add_tests(fails, the_heads_of_many_parts);
+    tcase_add_loop_test(fails, memory_with_an_untracked_part, 0, 2);
     add_divided_test(fails, each_call_fails, 0, 8 * COUNT);
     tcase_add_loop_test(fails, a_part_does_not_arrive, 0, 2);
     tcase_add_loop_test(fails, a_cut_transfer_fails, 0, 4);
