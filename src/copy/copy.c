@@ -29,27 +29,16 @@ unsigned sm_copy_first_given(void)
     return next++ * SM_FIRST_GIVEN;
 }
 
-/* For more than 64 bytes at a time, compilers use an instruction that takes long to begin. */
-static inline void clear_members(void *of, size_t begin, size_t end)
-{
-    memset((char *)of + begin, 0, end - begin);
-}
-
-/* Sets what the arguments say. The pointer stays, and the count of writes goes on. All other members get zeros. */
-static void begin_struct(struct sm_copy *copy, int device, synced_mem_source source)
-{
-    const unsigned writes = copy->writes + 1;
-    clear_members(copy, offsetof(struct sm_copy, write), sizeof *copy);
-    copy->device = (signed char)device;
-    copy->source = (unsigned char)source;
-    copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;
-    copy->writes = writes;
-}
-
 static struct sm_copy *fail_without_struct(void)
 {
     (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a copy's record");
     return NULL;
+}
+
+/* For more than 64 bytes at a time, compilers use an instruction that takes long to begin. */
+static inline void clear_members(void *of, size_t begin, size_t end)
+{
+    memset((char *)of + begin, 0, end - begin);
 }
 
 struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source)
@@ -57,18 +46,28 @@ struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source)
     struct sm_allocation *const allocation = sm_slab_take(&allocations);
     if (!allocation)
         return fail_without_struct();
-    begin_struct(&allocation->copy, device, source);
+    struct sm_copy *const copy = &allocation->copy;
+    const unsigned writes = copy->writes + 1;
+    clear_members(copy, offsetof(struct sm_copy, write), sizeof *copy);
     clear_members(allocation, offsetof(struct sm_allocation, base), sizeof *allocation);
-    return &allocation->copy;
+    copy->device = (signed char)device;
+    copy->source = (unsigned char)source;
+    copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;
+    copy->writes = writes;
+    return copy;
 }
 
-struct sm_copy *sm_part_struct_take(int device, synced_mem_source source)
+struct sm_copy *sm_part_struct_take(const struct sm_copy *whole)
 {
+    enum { BEGIN = offsetof(struct sm_copy, write) };
     struct sm_copy *const part = sm_slab_take(&parts);
     if (!part)
         return fail_without_struct();
-    begin_struct(part, device, source);
+    memcpy((char *)part + BEGIN, (const char *)whole + BEGIN, sizeof *part - BEGIN);
     part->is_part = true;
+    part->reads = NULL;
+    part->covered = NULL;
+    part->arrivals = 0;
     return part;
 }
 

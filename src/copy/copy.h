@@ -172,8 +172,9 @@ static inline unsigned sm_copy_next_given(unsigned given)
 
 /* Returns a struct without memory, in which only the arguments are set. NULL: the system has no memory. */
 struct sm_copy *sm_copy_struct_take(int device, synced_mem_source source);
-/* Does so for a part. */
-struct sm_copy *sm_part_struct_take(int device, synced_mem_source source);
+/* Returns the struct of a part, with all that the whole has but the pointer, the lists of uses and the count of
+ * arrivals. Takes no hold. NULL: the system has no memory. */
+struct sm_copy *sm_part_struct_take(const struct sm_copy *whole);
 /* Gives back the struct of a part, or of a copy whose memory is gone. */
 void sm_copy_struct_give(struct sm_copy *copy);
 

@@ -49,13 +49,10 @@ static void copy_work(struct sm_copy *to, const struct sm_copy *from)
 
 struct sm_copy *sm_part_make(const struct sm_copy *whole, size_t offset)
 {
-    struct sm_copy *const part = sm_part_struct_take(whole->device, (synced_mem_source)whole->source);
+    struct sm_copy *const part = sm_part_struct_take(whole);
     if (!part)
         return NULL;
-    part->read_only = whole->read_only;
-    sm_part_take_pin(part, whole);
     atomic_store_explicit(&part->data, (char *)sm_copy_data(whole) + offset, memory_order_relaxed);
-    copy_work(part, whole);
     if (part->write)
         sm_fence_hold(part->write);
     if (part->writer)

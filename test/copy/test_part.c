@@ -21,7 +21,7 @@ static void enter_read(struct sm_copy *copy, struct sm_fence *fence)
 START_TEST(work_of_the_whole)
 {
     struct sm_copy *const whole = sm_copy_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
-    struct sm_copy *const part = sm_part_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
+    struct sm_copy *const part = sm_part_struct_take(whole);
     ck_assert(whole && part);
     enter_read(whole, &done_fence);
     enter_read(whole, &open_fence);
@@ -42,8 +42,9 @@ END_TEST
 /* A copy has room for the number of each permanent stream, beside its other bits. */
 START_TEST(number_of_untracked_work)
 {
-    struct sm_copy *const part = sm_part_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
-    ck_assert_ptr_nonnull(part);
+    struct sm_copy *const whole = sm_copy_struct_take(-1, SYNCED_MEM_SOURCE_PAGEABLE);
+    struct sm_copy *const part = sm_part_struct_take(whole);
+    ck_assert(whole && part);
     part->pin_known = true;
     part->untracked = SM_UNTRACKED_WRITE;
     for (unsigned number = 0; number <= SM_PERMANENT_STREAMS; number++) {
@@ -52,8 +53,8 @@ START_TEST(number_of_untracked_work)
     }
     ck_assert(part->is_part && part->pin_known && !part->pinned);
     ck_assert_int_eq(part->untracked, SM_UNTRACKED_WRITE);
-    part->untracked = SM_TRACKED;
     sm_copy_struct_give(part);
+    sm_copy_struct_give(whole);
 }
 END_TEST
 
