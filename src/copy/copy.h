@@ -35,7 +35,8 @@ struct sm_member; /* memory/budget.h */
  * nobody wants the bytes that it reads. Memory that it writes is not usable. Neither may be freed. */
 enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
 
-/* What most calls use, in 64 bytes: a call on many objects is as fast as it gets them from memory. A part has no more. */
+/* What most calls use, in 64 bytes: a call on many objects is as fast as it gets them from memory. A part has no
+ * more. */
 struct sm_copy {
     /* The pointer that accessors return. The hot path of a stream may still read it in a free struct. So nothing
      * changes it before the struct is in use again. */
@@ -119,8 +120,8 @@ static inline void *sm_copy_data(const struct sm_copy *copy)
 /* A call on many objects reads so many ahead in its lists, as the objects may lie anywhere. */
 enum { SM_AHEAD = 8 };
 
-/* Begins to load what most calls use of a copy into the processor's cache. In an allocation it mostly lies in two lines:
- * the structs have 112 bytes. */
+/* Begins to load what most calls use of a copy into the processor's cache. In an allocation it mostly lies in two
+ * lines: the structs have 112 bytes. */
 static inline void sm_prefetch_copy(const struct sm_copy *copy)
 {
     __builtin_prefetch(copy, 1);
