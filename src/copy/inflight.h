@@ -361,7 +361,8 @@ void sm_inflight_note_stray(struct sm_copy *copy, const struct sm_fence *fence, 
 /* Does so for all work on the copy. */
 void sm_inflight_note_strays(struct sm_copy *copy);
 /* Tries again to record an event behind untracked work. Does nothing, and returns OK, for work on a stream that may be
- * gone: one that the caller created, or an internal one after a shutdown. Does not block. On failure the copy stays untracked. */
+ * gone: one that the caller created, or an internal one after a shutdown. Does not block. On failure the copy stays
+ * untracked. */
 synced_mem_status sm_inflight_retrack(struct sm_copy *copy);
 
 #endif

@@ -15,8 +15,8 @@
 
 #include "copy/inflight.h"
 
-/* Returns a part of the whole's memory, or of a part's, from offset on; the caller knows where it ends. It inherits what
- * is in flight there. NULL: the system has no memory, and nothing has changed. */
+/* Returns a part of the whole's memory, or of a part's, from offset on; the caller knows where it ends. It inherits
+ * what is in flight there. NULL: the system has no memory, and nothing has changed. */
 struct sm_copy *sm_part_make(const struct sm_copy *whole, size_t offset);
 
 /* Returns whether two parts are alike. Both must be pruned. */
