@@ -15,19 +15,21 @@ enum { COUNT = 4 };
 
 static synced_mem *mems[COUNT];
 static void *(*meanwhile)(void *unused); /* runs in a thread of its own, once */
-static bool locks_first;                 /* another call works on the first object, once */
+static unsigned jobs;                    /* counts the waits for a file */
+static bool locks_victim;                /* another call works on the victim, once */
+static synced_mem *victim;
 static pthread_t locker;
 static atomic_bool is_locked;
 static atomic_bool unlocks_soon;
 
 static void *keep_lock(void *unused)
 {
-    sm_lock_object(mems[0]);
+    sm_lock_object(victim);
     atomic_store(&is_locked, true);
     while (!atomic_load(&unlocks_soon))
         (void)usleep(1000);
     (void)usleep(20000);
-    sm_unlock_object(mems[0]);
+    sm_unlock_object(victim);
     return unused;
 }
 
@@ -37,8 +39,9 @@ synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
 {
     void *(*const run)(void *unused) = meanwhile;
     const synced_mem_status status = __real_sm_file_job_wait(end);
-    if (locks_first) {
-        locks_first = false;
+    jobs++;
+    if (locks_victim) {
+        locks_victim = false;
         ck_assert_int_eq(pthread_create(&locker, NULL, keep_lock, NULL), 0);
         while (!atomic_load(&is_locked))
             (void)sched_yield();
@@ -238,19 +241,23 @@ START_TEST(a_victim_that_is_cleared_meanwhile_goes)
 }
 END_TEST
 
-/* Another goes in its place. Where there is no other, its lock is waited for. */
+/* Another goes in its place, which the next job spills. Where there is no other, its lock is waited for. Of objects that
+ * were used once, the one that was used last is the first victim. */
 START_TEST(a_victim_that_another_call_works_on_goes_last)
 {
     synced_mem_file *const scratch = make_scratch();
     synced_mem *const other = make_evictable("other", HOLD_BYTES);
     make_many(mems, COUNT, 0);
     set_host_budget(8 * HOLD_BYTES, scratch);
-    locks_first = true;
+    victim = mems[COUNT - 1];
+    locks_victim = true;
+    jobs = 0;
     set_host_budget(3 * HOLD_BYTES, scratch);
     unsigned gone = 0;
-    ck_assert(!locks_first);
-    ck_assert_uint_eq(count_host_copies(mems + 1, COUNT - 1), 2);
-    for (unsigned i = 1; i < COUNT; i++)
+    ck_assert(!locks_victim);
+    ck_assert_uint_eq(jobs, 2);
+    ck_assert_uint_eq(count_host_copies(mems, COUNT - 1), COUNT - 2);
+    for (unsigned i = 0; i < COUNT - 1; i++)
         if (has_host_copy(mems[i]))
             OK(hold_host(mems[i], SYNCED_MEM_READ));
         else
@@ -258,9 +265,9 @@ START_TEST(a_victim_that_another_call_works_on_goes_last)
     atomic_store(&unlocks_soon, true);
     OK(hold_host(other, SYNCED_MEM_OVERWRITE));
     ck_assert_int_eq(pthread_join(locker, NULL), 0);
-    ck_assert(!has_host_copy(mems[0]));
+    ck_assert(!has_host_copy(victim));
     OK(unhold_host(other));
-    for (unsigned i = 1; i < COUNT; i++)
+    for (unsigned i = 0; i < COUNT - 1; i++)
         if (i != gone)
             OK(unhold_host(mems[i]));
     for (unsigned i = 0; i < COUNT; i++)
@@ -362,6 +369,7 @@ START_TEST(a_victim_that_another_call_works_on_before_its_spill)
 {
     synced_mem_file *const scratch = make_scratch();
     make_many(mems, 1, 7);
+    victim = mems[0];
     after_the_range = begin_to_lock;
     set_host_budget(0, scratch);
     ck_assert_int_eq(pthread_join(locker, NULL), 0);
