@@ -364,13 +364,15 @@ static void *begin_to_lock(void *unused)
     return unused;
 }
 
-/* There is no other victim. */
-START_TEST(a_victim_that_another_call_works_on_before_its_spill)
+/* There is no other victim. The call works on it before the spill, or behind it. */
+START_TEST(an_only_victim_that_another_call_works_on)
 {
     synced_mem_file *const scratch = make_scratch();
     make_many(mems, 1, 7);
     victim = mems[0];
-    after_the_range = begin_to_lock;
+    after_the_range = _i == 0 ? begin_to_lock : NULL;
+    locks_victim = _i == 1;
+    atomic_store(&unlocks_soon, _i == 1);
     set_host_budget(0, scratch);
     ck_assert_int_eq(pthread_join(locker, NULL), 0);
     ck_assert_int_eq(atomic_load(&unsound), 0);
@@ -571,8 +573,8 @@ Suite *suite(void)
     add_gpu_loop_test(tests, contents_change_meanwhile, 0, ACTS);
     add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
                   a_scratch_file_that_goes_before_a_spill, a_fork_during_a_spill,
-                  a_victim_that_is_resized_before_its_spill, a_victim_that_another_call_works_on_before_its_spill,
-                  a_victim_that_is_cleared_meanwhile_goes);
+                  a_victim_that_is_resized_before_its_spill, a_victim_that_is_cleared_meanwhile_goes);
+    add_gpu_loop_test(tests, an_only_victim_that_another_call_works_on, 0, 2);
     add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
     add_gpu_tests(tests, sets_that_fit_are_never_refused);
