@@ -15,7 +15,7 @@ enum { COUNT = 4 };
 
 static synced_mem *mems[COUNT];
 static void *(*meanwhile)(void *unused); /* runs in a thread of its own, once */
-static unsigned jobs;                    /* counts the waits for a file */
+static atomic_uint jobs;                 /* counts the waits for a file */
 static bool locks_victim;                /* another call works on the victim, once */
 static synced_mem *victim;
 static pthread_t locker;
@@ -39,7 +39,7 @@ synced_mem_status __wrap_sm_file_job_wait(struct sm_file_end *end)
 {
     void *(*const run)(void *unused) = meanwhile;
     const synced_mem_status status = __real_sm_file_job_wait(end);
-    jobs++;
+    atomic_fetch_add(&jobs, 1);
     if (locks_victim) {
         locks_victim = false;
         ck_assert_int_eq(pthread_create(&locker, NULL, keep_lock, NULL), 0);
@@ -251,11 +251,11 @@ START_TEST(a_victim_that_another_call_works_on_goes_last)
     set_host_budget(8 * HOLD_BYTES, scratch);
     victim = mems[COUNT - 1];
     locks_victim = true;
-    jobs = 0;
+    atomic_store(&jobs, 0);
     set_host_budget(3 * HOLD_BYTES, scratch);
     unsigned gone = 0;
     ck_assert(!locks_victim);
-    ck_assert_uint_eq(jobs, 2);
+    ck_assert_uint_eq(atomic_load(&jobs), 2);
     ck_assert_uint_eq(count_host_copies(mems, COUNT - 1), COUNT - 2);
     for (unsigned i = 0; i < COUNT - 1; i++)
         if (has_host_copy(mems[i]))
