@@ -123,11 +123,16 @@ static void *write_all(void *unused)
     return NULL;
 }
 
-/* It is the one that is written. */
-static void *hold_first(void *unused)
+/* Of objects that were used once, the one that was used last is the first victim. */
+static synced_mem *get_first_victim(void)
+{
+    return mems[COUNT - 1];
+}
+
+static void *hold_victim(void *unused)
 {
     (void)unused;
-    OK(hold_host(mems[0], SYNCED_MEM_READ));
+    OK(hold_host(get_first_victim(), SYNCED_MEM_READ));
     return NULL;
 }
 
@@ -176,7 +181,7 @@ static void *take_the_scratch_file_away(void *unused)
 }
 
 static void *(*const acts[])(void *unused) = {
-    write_all, read_all, resize_all, write_on_device, clear_all, hold_first, take_the_scratch_file_away};
+    write_all, read_all, resize_all, write_on_device, clear_all, hold_victim, take_the_scratch_file_away};
 enum { ACTS = sizeof acts / sizeof *acts, TAKES_AWAY = ACTS - 1 };
 
 static bool is_zero(synced_mem *mem)
@@ -200,9 +205,9 @@ START_TEST(contents_change_meanwhile)
     set_host_budget(_i == TAKES_AWAY ? HOLD_BYTES : 3 * HOLD_BYTES, scratch);
     ck_assert(!meanwhile);
     ck_assert(_i != TAKES_AWAY || count_host_copies(mems, COUNT) == COUNT - 1);
-    if (acts[_i] == hold_first) {
-        ck_assert(has_host_copy(mems[0]));
-        OK(unhold_host(mems[0]));
+    if (acts[_i] == hold_victim) {
+        ck_assert(has_host_copy(get_first_victim()));
+        OK(unhold_host(get_first_victim()));
     }
     for (unsigned i = 0; i < COUNT; i++)
         ck_assert(acts[_i] == clear_all ? is_zero(mems[i]) : host_has(mems[i], pattern + i));
@@ -241,15 +246,14 @@ START_TEST(a_victim_that_is_cleared_meanwhile_goes)
 }
 END_TEST
 
-/* Another goes in its place, which the next job spills. Where there is no other, its lock is waited for. Of objects that
- * were used once, the one that was used last is the first victim. */
+/* Another goes in its place, which the next job spills. Where there is no other, its lock is waited for. */
 START_TEST(a_victim_that_another_call_works_on_goes_last)
 {
     synced_mem_file *const scratch = make_scratch();
     synced_mem *const other = make_evictable("other", HOLD_BYTES);
     make_many(mems, COUNT, 0);
     set_host_budget(8 * HOLD_BYTES, scratch);
-    victim = mems[COUNT - 1];
+    victim = get_first_victim();
     locks_victim = true;
     atomic_store(&jobs, 0);
     set_host_budget(3 * HOLD_BYTES, scratch);
