@@ -5,6 +5,7 @@
 #include "copy/file_job.h"
 #include "copy/scratch.h"
 #include "memory/budget.h"
+#include "object/evict_host.h"
 #include "object/transaction.h"
 
 #include <pthread.h>
@@ -89,7 +90,8 @@ synced_mem_status __wrap_sm_scratch_set(struct synced_mem_file *file, struct sm_
 }
 
 typedef void *(*function)(void *unused);
-static _Atomic(function) before_the_range; /* run in a thread of their own, once */
+static _Atomic(function) before_the_eviction; /* run in a thread of their own, once */
+static _Atomic(function) before_the_range;
 static _Atomic(function) after_the_range;
 
 static void run_once(_Atomic(function) *act)
@@ -100,6 +102,17 @@ static void run_once(_Atomic(function) *act)
         return;
     ck_assert_int_eq(pthread_create(&thread, NULL, run, NULL), 0);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+synced_mem_status __real_sm_evict_host_victim(struct sm_member *member, enum sm_departure_lock how,
+                                              enum sm_departure_end *end);
+synced_mem_status __wrap_sm_evict_host_victim(struct sm_member *member, enum sm_departure_lock how,
+                                              enum sm_departure_end *end);
+synced_mem_status __wrap_sm_evict_host_victim(struct sm_member *member, enum sm_departure_lock how,
+                                              enum sm_departure_end *end)
+{
+    run_once(&before_the_eviction);
+    return __real_sm_evict_host_victim(member, how, end);
 }
 
 synced_mem_status __real_sm_scratch_take(uint64_t size, struct sm_scratch_range **out);
@@ -214,6 +227,24 @@ START_TEST(contents_change_meanwhile)
     set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
     release_all(mems, COUNT);
     end_scratch(scratch);
+}
+END_TEST
+
+/* The device has the contents too, so nothing would be spilled. */
+START_TEST(a_victim_that_is_held_before_its_eviction)
+{
+    make_many(mems, COUNT, 0);
+    OK(synced_mem_async_gpu_push_n(mems, COUNT, NULL));
+    before_the_eviction = hold_victim;
+    set_host_budget(COUNT * HOLD_BYTES - 1, NULL);
+    ck_assert(!before_the_eviction);
+    ck_assert(has_host_copy(get_first_victim()));
+    ck_assert_uint_lt(count_host_copies(mems, COUNT), COUNT);
+    OK(unhold_host(get_first_victim()));
+    set_host_budget(SYNCED_MEM_NO_BUDGET, NULL);
+    for (unsigned i = 0; i < COUNT; i++)
+        ck_assert(host_has(mems[i], i));
+    release_all(mems, COUNT);
 }
 END_TEST
 
@@ -578,6 +609,7 @@ Suite *suite(void)
     add_gpu_tests(tests, a_victim_that_another_call_works_on_goes_last, a_victim_that_is_held_after_it_has_gone,
                   a_scratch_file_that_goes_before_a_spill, a_fork_during_a_spill,
                   a_victim_that_is_resized_before_its_spill, a_victim_that_is_cleared_meanwhile_goes);
+    add_gpu_tests(tests, a_victim_that_is_held_before_its_eviction);
     add_gpu_loop_test(tests, an_only_victim_that_another_call_works_on, 0, 2);
     add_gpu_loop_test(tests, two_threads_set_the_budget, 0, 2);
     add_gpu_loop_test(tests, threads_share_the_budget, 0, 3);
