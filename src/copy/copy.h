@@ -35,8 +35,8 @@ struct sm_member; /* memory/budget.h */
  * nobody wants the bytes that it reads. Memory that it writes is not usable. Neither may be freed. */
 enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
 
-/* What most calls use, in 64 bytes: a call on many objects is as fast as it gets them from memory. A part has no
- * more. */
+/* The members that most calls use have 64 bytes: a call on many objects is as fast as it gets them from memory. A part
+ * has no others. */
 struct sm_copy {
     /* The pointer that accessors return. The hot path of a stream may still read it in a free struct. So nothing
      * changes it before the struct is in use again. */
