@@ -40,12 +40,6 @@ static void replace_uses(struct sm_use **list, struct sm_replaced *replaced)
     }
 }
 
-static void prepend_use(struct sm_use **list, struct sm_use *use)
-{
-    use->next = *list;
-    *list = use;
-}
-
 /* ---- Waiting ---- */
 
 void sm_inflight_end_write(struct sm_copy *copy)
@@ -75,7 +69,7 @@ static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_str
     while (copy->covered) {
         struct sm_use *const use = copy->covered;
         copy->covered = use->next;
-        prepend_use(&copy->reads, use);
+        sm_use_prepend(&copy->reads, use);
     }
     return status;
 }
@@ -248,12 +242,8 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy)
 
 /* ---- Entering ---- */
 
-void sm_inflight_forget_uses(struct sm_copy *copy, struct sm_replaced *replaced)
+void sm_inflight_forget_reads(struct sm_copy *copy, struct sm_replaced *replaced)
 {
-    sm_replaced_add_fence(replaced, copy->writer_fence);
-    sm_replaced_add_stream(replaced, copy->writer);
-    copy->writer_fence = NULL;
-    copy->writer = NULL;
     replace_uses(&copy->reads, replaced);
     replace_uses(&copy->covered, replaced);
 }
@@ -346,7 +336,7 @@ void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_f
     if (reads >= MANY_USES || covered >= MANY_USES)
         poll_long_lists(copy, reads, covered);
     *reserved = (struct sm_use){.fence = fence};
-    prepend_use(&copy->reads, reserved);
+    sm_use_prepend(&copy->reads, reserved);
 }
 
 bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle)
@@ -359,32 +349,14 @@ bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle)
     if (!use || (copy->writer && copy->writer != use->by))
         return false;
     *link = use->next;
-    prepend_use(&copy->reads, use);
+    sm_use_prepend(&copy->reads, use);
     return true;
-}
-
-static struct sm_use **find_use_link(struct sm_copy *copy, const struct sm_stream *stream)
-{
-    struct sm_use **link = &copy->reads;
-    while (*link && (*link)->by != stream)
-        link = &(*link)->next;
-    return link;
-}
-
-struct sm_use *sm_inflight_set_aside(struct sm_copy *copy, const struct sm_stream *stream)
-{
-    struct sm_use **const link = find_use_link(copy, stream);
-    struct sm_use *const use = *link;
-    if (!use || use->fence)
-        return NULL;
-    *link = use->next;
-    return use;
 }
 
 void sm_inflight_put_back(struct sm_copy *copy, struct sm_use *use)
 {
     if (use)
-        prepend_use(&copy->reads, use);
+        sm_use_prepend(&copy->reads, use);
 }
 
 static void reopen_use(struct sm_use *use, struct sm_replaced *replaced)
@@ -403,9 +375,9 @@ static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream
         before = use->next;
         if (use->by == stream) {
             reopen_use(use, replaced);
-            prepend_use(&copy->reads, use);
+            sm_use_prepend(&copy->reads, use);
         } else if (is_transfer(use)) {
-            prepend_use(&copy->covered, use);
+            sm_use_prepend(&copy->covered, use);
         } else {
             sm_replaced_add_use(replaced, use);
         }
@@ -431,7 +403,7 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
     }
     if (copy->writer != stream)
         sm_inflight_close(copy);
-    struct sm_use **const link = find_use_link(copy, stream);
+    struct sm_use **const link = sm_inflight_find_use(copy, stream);
     struct sm_use *use = *link;
     if (use) {
         *link = use->next;
@@ -447,34 +419,12 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
         use->by = stream;
     }
     /* The stream that was given the pointer last comes first, where the hot path finds it. */
-    prepend_use(&copy->reads, use);
-}
-
-void sm_inflight_given_filled(struct sm_copy *copy, struct sm_fence *fence, struct sm_use **reserved,
-                              struct sm_stream *stream, bool writing, struct sm_replaced *replaced)
-{
-    struct sm_use *use = writing ? NULL : sm_inflight_set_aside(copy, stream);
-    sm_inflight_written_of_several(copy, fence, replaced);
-    copy->arriving = fence && !writing;
-    if (writing) {
-        copy->writer = stream;
-        copy->writes++;
-        copy->write_is_covered = true;
-        return;
-    }
-    if (use) {
-        sm_replaced_add_stream(replaced, stream);
-    } else {
-        use = *reserved;
-        *reserved = use->next;
-        *use = (struct sm_use){.by = stream};
-    }
-    prepend_use(&copy->reads, use);
+    sm_use_prepend(&copy->reads, use);
 }
 
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream)
 {
-    struct sm_use *const use = *find_use_link(copy, stream);
+    struct sm_use *const use = *sm_inflight_find_use(copy, stream);
     const struct sm_fence *const before = copy->writer_fence;
     synced_mem_status status = SYNCED_MEM_OK;
     if (copy->writer == stream)
@@ -510,7 +460,7 @@ static void order_writer_behind_reads(struct sm_copy *copy)
         if (is_transfer(use) && sm_fence_state(use->fence) != SM_FENCE_QUEUEING &&
             sm_stream_hold_back(copy->writer, use->fence)) {
             *link = use->next;
-            prepend_use(&copy->covered, use);
+            sm_use_prepend(&copy->covered, use);
         } else {
             link = &use->next;
         }

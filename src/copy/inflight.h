@@ -44,6 +44,12 @@ static inline bool sm_use_is_open(const struct sm_use *use)
     return !use->fence && sm_use_is_by_stream(use);
 }
 
+static inline void sm_use_prepend(struct sm_use **list, struct sm_use *use)
+{
+    use->next = *list;
+    *list = use;
+}
+
 /* A collection of what new work replaces: the structs of uses, and holds on fences and streams. Most copies of a call
  * had the same fence and stream, so that the holds on each are given up at once. Zeros: nothing. */
 struct sm_replaced {
@@ -191,8 +197,20 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy);
 
 /* Forgets all work. */
 void sm_inflight_forget(struct sm_copy *copy);
-/* The part of it for a copy without a write. What is forgotten adds to replaced. */
-void sm_inflight_forget_uses(struct sm_copy *copy, struct sm_replaced *replaced);
+/* The part of it for readers. What is forgotten adds to replaced. */
+void sm_inflight_forget_reads(struct sm_copy *copy, struct sm_replaced *replaced);
+/* The part of it for all but the write. */
+static inline void sm_inflight_forget_uses(struct sm_copy *copy, struct sm_replaced *replaced)
+{
+    if (copy->writer || copy->writer_fence) {
+        sm_replaced_add_fence(replaced, copy->writer_fence);
+        sm_replaced_add_stream(replaced, copy->writer);
+        copy->writer_fence = NULL;
+        copy->writer = NULL;
+    }
+    if (copy->reads || copy->covered)
+        sm_inflight_forget_reads(copy, replaced);
+}
 
 /* Makes the fence the copy's write; NULL: the write is done. Forgets all earlier work, since this write came after it;
  * it adds to replaced. Takes over the caller's hold. */
@@ -201,9 +219,7 @@ static inline void sm_inflight_written_of_several(struct sm_copy *copy, struct s
 {
     copy->write_is_covered = false;
     sm_replaced_add_fence(replaced, copy->write);
-    copy->write = NULL;
-    if (!sm_inflight_is_none(copy))
-        sm_inflight_forget_uses(copy, replaced);
+    sm_inflight_forget_uses(copy, replaced);
     copy->write = fence;
     copy->writes++;
 }
@@ -253,21 +269,57 @@ void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_f
 void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing,
                        struct sm_replaced *replaced);
 
-/* Does both for a stream that has just filled the memory, and comes after all earlier work on it: the fence becomes the
- * copy's write, and then the stream is given the pointer. Takes over a hold on the fence too; NULL: the fill is done.
- * *reserved: a list, of which it takes the first if the stream had no open use. */
-void sm_inflight_given_filled(struct sm_copy *copy, struct sm_fence *fence, struct sm_use **reserved,
-                              struct sm_stream *stream, bool writing, struct sm_replaced *replaced);
-
 /* Returns whether a stream with this handle, which the hot path can use, has the pointer to read. If so, it becomes the
  * last reader. */
 bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle);
 
+/* Returns the link to the first use by a stream among the readers, or the last link, which is NULL. */
+static inline struct sm_use **sm_inflight_find_use(struct sm_copy *copy, const struct sm_stream *stream)
+{
+    struct sm_use **link = &copy->reads;
+    while (*link && (*link)->by != stream)
+        link = &(*link)->next;
+    return link;
+}
+
 /* Takes the stream's open use out of the readers, so that a write that is part of the stream's next access does not
  * forget it; NULL: it has none. The caller puts it back. */
-struct sm_use *sm_inflight_set_aside(struct sm_copy *copy, const struct sm_stream *stream);
+static inline struct sm_use *sm_inflight_set_aside(struct sm_copy *copy, const struct sm_stream *stream)
+{
+    struct sm_use **const link = sm_inflight_find_use(copy, stream);
+    struct sm_use *const use = *link;
+    if (!use || use->fence)
+        return NULL;
+    *link = use->next;
+    return use;
+}
 /* Enters such a use again. Ignores NULL. */
 void sm_inflight_put_back(struct sm_copy *copy, struct sm_use *use);
+
+/* Does both for a stream that has just filled the memory, and comes after all earlier work on it: the fence becomes the
+ * copy's write, and then the stream is given the pointer. Takes over a hold on the fence too; NULL: the fill is done.
+ * *reserved: a list, of which it takes the first if the stream reads and had no open use. */
+static inline void sm_inflight_given_filled(struct sm_copy *copy, struct sm_fence *fence, struct sm_use **reserved,
+                                            struct sm_stream *stream, bool writing, struct sm_replaced *replaced)
+{
+    struct sm_use *use = writing ? NULL : sm_inflight_set_aside(copy, stream);
+    sm_inflight_written_of_several(copy, fence, replaced);
+    copy->arriving = fence && !writing;
+    if (writing) {
+        copy->writer = stream;
+        copy->writes++;
+        copy->write_is_covered = true;
+        return;
+    }
+    if (use) {
+        sm_replaced_add_stream(replaced, stream);
+    } else {
+        use = *reserved;
+        *reserved = use->next;
+        *use = (struct sm_use){.by = stream};
+    }
+    sm_use_prepend(&copy->reads, use);
+}
 
 /* Returns whether the stream was given the pointer in this mode and its use is still open. */
 static inline bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)

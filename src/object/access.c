@@ -155,10 +155,12 @@ static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enu
 
 /* ---- Accesses ---- */
 
-/* Reserves a place among the readers of each record's device copy, for an access that reads. *reserved: gets a list. */
-static synced_mem_status reserve_reads(const struct sm_records *records, enum sm_mode mode, struct sm_use **reserved)
+/* Reserves a place among the readers of each record's device copy that may need one, for an access that reads.
+ * *reserved: gets a list. */
+static synced_mem_status reserve_reads(const struct sm_listing *listing, enum sm_mode mode, struct sm_use **reserved)
 {
-    const size_t count = mode == SM_READ ? records->count : 0;
+    const size_t readers = listing->is_filled ? listing->new_readers : listing->records.count;
+    const size_t count = mode == SM_READ ? readers : 0;
     *reserved = count > 1 ? sm_inflight_reserve_many(count) : NULL;
     struct sm_use **link = reserved;
     for (size_t i = 0; i < count; i++) {
@@ -189,42 +191,77 @@ static void *get_pointer(const struct synced_mem *mem, enum sm_side side)
     return sm_copy_data(sm_copy_of(sm_first_record(mem), side));
 }
 
-/* Enters that the stream has the pointer of a record, which it has filled if the listing says so. */
-static void give_record(const struct sm_listing *listing, const struct sm_record *record, struct sm_use **reserved,
-                        struct sm_stream *stream, enum sm_mode mode, struct sm_replaced *replaced)
+/* Enters that the stream has the pointer of a record. */
+static void give_record(const struct sm_record *record, struct sm_use **reserved, struct sm_stream *stream,
+                        enum sm_mode mode, struct sm_replaced *replaced)
 {
-    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
-    if (listing->is_filled) {
-        sm_inflight_given_filled(copy, listing->fills, reserved, stream, mode != SM_READ, replaced);
-        return;
-    }
     struct sm_use *const use = *reserved;
     if (use) {
         *reserved = use->next;
         *use = (struct sm_use){.next = NULL};
     }
-    sm_inflight_given(copy, use, stream, mode != SM_READ, replaced);
+    sm_inflight_given(sm_copy_of(record, SM_GPU), use, stream, mode != SM_READ, replaced);
+}
+
+static inline __attribute__((always_inline)) void prefetch_given(const struct sm_records *records, size_t i)
+{
+    sm_prefetch_listed(records, i, SM_BOTH_SIDES);
+    if (i + SM_AHEAD < records->count)
+        sm_prefetch_hot(records->list[i + SM_AHEAD]);
 }
 
 /* Enters that the stream has the pointer of each record, and finishes the access. Of several records each is published
  * while the processor's cache has it. */
-static void give_records(struct sm_transaction *transaction, struct sm_use *reserved, struct sm_stream *stream,
-                         enum sm_mode mode)
+static void give_records(struct sm_transaction *transaction, struct sm_use **reserved, struct sm_stream *stream,
+                         enum sm_mode mode, struct sm_replaced *replaced)
 {
     const struct sm_records *const records = &transaction->listing.records;
-    struct sm_replaced replaced = {.uses = NULL};
     transaction->is_published = !sm_has_one_record(transaction->mem);
-    sm_stream_hold_often(stream, records->count);
     for (size_t i = 0; i < records->count; i++) {
         struct sm_record *const each = records->list[i];
-        sm_prefetch_listed(records, i, SM_BOTH_SIDES);
-        if (i + SM_AHEAD < records->count)
-            sm_prefetch_hot(records->list[i + SM_AHEAD]);
-        give_record(&transaction->listing, each, &reserved, stream, mode, &replaced);
+        prefetch_given(records, i);
+        give_record(each, reserved, stream, mode, replaced);
         finish_record(each, SM_GPU, mode);
         if (transaction->is_published)
             sm_publish_piece(sm_piece_of(each));
     }
+}
+
+/* Does so for a listing that is filled. The pieces had no contents, and are all alike then. */
+static void give_filled(struct sm_transaction *transaction, struct sm_use **reserved, struct sm_stream *stream,
+                        enum sm_mode mode, struct sm_replaced *replaced)
+{
+    const struct sm_listing *const listing = &transaction->listing;
+    const struct sm_records *const records = &listing->records;
+    unsigned *const latest = &sm_division_of(sm_root(transaction->mem))->given;
+    const bool is_each_protected = sm_guard_on();
+    struct sm_filled filled;
+    transaction->is_published = true;
+    for (size_t i = 0; i < records->count; i++) {
+        struct sm_record *const each = records->list[i];
+        struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
+        prefetch_given(records, i);
+        sm_inflight_given_filled(copy, listing->fills, reserved, stream, mode != SM_READ, replaced);
+        sm_count_given_of_part(copy, latest);
+        sm_set_head(each, sm_bit(SM_GPU));
+        sm_leave_file(each);
+        if (i == 0 || is_each_protected)
+            sm_publish_filled(sm_piece_of(each), &filled);
+        else
+            sm_publish_filled_too(sm_piece_of(each), &filled);
+    }
+}
+
+/* Gives the stream the listed records, with a hold on it for each. */
+static void give_listed(struct sm_transaction *transaction, struct sm_use *reserved, struct sm_stream *stream,
+                        enum sm_mode mode)
+{
+    struct sm_replaced replaced = {.uses = NULL};
+    sm_stream_hold_often(stream, transaction->listing.records.count);
+    if (transaction->listing.is_filled)
+        give_filled(transaction, &reserved, stream, mode, &replaced);
+    else
+        give_records(transaction, &reserved, stream, mode, &replaced);
     sm_replaced_drop(&replaced);
     sm_inflight_unreserve_many(reserved);
 }
@@ -287,13 +324,13 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
     if (status == SYNCED_MEM_OK && is_to_be_filled(mode))
         status = fill_device(transaction, mode, stream);
     if (status == SYNCED_MEM_OK)
-        status = reserve_reads(&transaction->listing.records, mode, &reserved);
+        status = reserve_reads(&transaction->listing, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
         sm_listing_enter_fills(&transaction->listing);
         sm_inflight_unreserve_many(reserved);
         return status;
     }
-    give_records(transaction, reserved, find_user(mem, SM_GPU, stream), mode);
+    give_listed(transaction, reserved, find_user(mem, SM_GPU, stream), mode);
     *out = get_pointer(mem, SM_GPU);
     return SYNCED_MEM_OK;
 }

@@ -133,9 +133,11 @@ static synced_mem_status find_zeros_stream(const struct synced_mem *mem, const s
 
 /* Lists the pieces that have no contents, once their memory is ready. Memory that both sides use is left to sm_fetch():
  * it was not known before the record had memory. filled: gets the record of each listed one. */
-static synced_mem_status list_device_zeros(const struct sm_records *records, enum sm_mode mode, struct sm_fills *fills,
+static synced_mem_status list_device_zeros(struct sm_listing *listing, enum sm_mode mode, struct sm_fills *fills,
                                            struct sm_records *filled, struct sm_waits *waits)
 {
+    const struct sm_records *const records = &listing->records;
+    listing->new_readers = 0;
     for (size_t i = records->count; i-- > 0;) {
         struct sm_record *const each = records->list[i];
         sm_prefetch_listed_back(records, i, sm_bit(SM_GPU));
@@ -146,6 +148,7 @@ static synced_mem_status list_device_zeros(const struct sm_records *records, enu
             continue;
         filled->list[filled->count++] = each;
         SM_TRY(sm_fills_add(fills, sm_copy_of(each, SM_GPU), sm_size_of(each)));
+        listing->new_readers += mode == SM_READ && !sm_inflight_has(sm_copy_of(each, SM_GPU), fills->stream, false);
     }
     return sm_waits_status(waits);
 }
@@ -182,7 +185,7 @@ static synced_mem_status zero_device_parts(const struct synced_mem *mem, struct 
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", room);
     struct sm_records listed = {.list = sm_fills_lay_out(&fills, stream, block, room)};
     sm_share_ends(&ends);
-    synced_mem_status status = list_device_zeros(records, mode, &fills, &listed, waits);
+    synced_mem_status status = list_device_zeros(listing, mode, &fills, &listed, waits);
     if (status == SYNCED_MEM_OK)
         status = sm_fills_send(&fills, 0);
     sm_share_no_ends();

@@ -12,12 +12,6 @@
 /* The target of on while no stream may have the pointer. Its handle matches no stream. */
 static struct sm_stream no_stream = {.hot = SM_NO_HANDLE, .kind = SM_STREAM_ANY};
 
-/* All that is published of a record. */
-struct published {
-    void *ready[SM_SIDES][2];
-    struct sm_stream *on[2];
-};
-
 /* The streams that have a copy's pointer to read: the one that was given it last, and whether one is no stream. */
 struct readers {
     struct sm_stream *last;
@@ -65,7 +59,7 @@ static inline bool is_host_ready(const struct facts *facts, bool writing)
 
 /* Chooses what is published for the mode. */
 static inline __attribute__((always_inline)) void choose_published(const struct facts *facts, bool writing,
-                                                                   struct published *chosen)
+                                                                   struct sm_published *chosen)
 {
     const struct sm_copy *const gpu = facts->gpu;
     if (is_host_ready(facts, writing))
@@ -89,7 +83,7 @@ static inline __attribute__((always_inline)) void choose_published(const struct 
         chosen->on[writing] = by.last;
 }
 
-static inline void store_published(struct synced_mem *mem, const struct published *chosen)
+static inline void store_published(struct synced_mem *mem, const struct sm_published *chosen)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         for (int writing = 0; writing < 2; writing++)
@@ -105,17 +99,17 @@ static void store_head(struct synced_mem *mem, unsigned head)
 
 void sm_publish_nothing(struct synced_mem *mem)
 {
-    const struct published nothing = {.on = {&no_stream, &no_stream}};
+    const struct sm_published nothing = {.on = {&no_stream, &no_stream}};
     store_published(mem, &nothing);
     if (sm_is_divided(mem))
         store_head(mem, SM_HEAD_OF_PIECES);
 }
 
 /* In debug mode each overwrite fills its memory. */
-static inline __attribute__((always_inline)) struct published choose_all_published(const struct sm_record *record)
+static inline __attribute__((always_inline)) struct sm_published choose_all_published(const struct sm_record *record)
 {
     const struct facts facts = {sm_raw_head(record), sm_slot_of(record, SM_CPU), sm_slot_of(record, SM_GPU)};
-    struct published chosen = {.on = {&no_stream, &no_stream}};
+    struct sm_published chosen = {.on = {&no_stream, &no_stream}};
     choose_published(&facts, false, &chosen);
     if (facts.head < SYNCED_MEM_SYNCED && !sm_guard_on())
         choose_published(&facts, true, &chosen);
@@ -131,25 +125,49 @@ static inline void prepare_publication(const struct sm_record *record)
         sm_protect(record);
 }
 
+/* Stores in all objects that are exactly the piece. */
+static inline void store_published_of_piece(const struct sm_piece *piece, const struct sm_published *chosen,
+                                            unsigned head)
+{
+    struct sm_copy *const gpu = sm_copy_of(&piece->record, SM_GPU);
+    for (struct synced_mem *each = piece->hot; each; each = each->at.next_hot) {
+        if (each->record.kind == SM_VIEW && gpu)
+            atomic_store_explicit(&each->gpu_data, sm_copy_data(gpu), memory_order_relaxed);
+        store_published(each, chosen);
+        store_head(each, head);
+    }
+}
+
 void sm_publish_piece(struct sm_piece *piece)
 {
     const struct sm_record *const record = &piece->record;
     prepare_publication(record);
-    const struct published chosen = choose_all_published(record);
-    struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
+    const struct sm_published chosen = choose_all_published(record);
     piece->record.at_rest =
         sm_part_has_no_write(sm_slot_of(record, SM_CPU)) && sm_part_has_no_write(sm_slot_of(record, SM_GPU));
     sm_piece_tree_mark(piece);
-    for (struct synced_mem *each = piece->hot; each; each = each->at.next_hot) {
-        if (each->record.kind == SM_VIEW && gpu)
-            atomic_store_explicit(&each->gpu_data, sm_copy_data(gpu), memory_order_relaxed);
-        store_published(each, &chosen);
-        store_head(each, sm_head(record));
-    }
+    store_published_of_piece(piece, &chosen, sm_head(record));
+}
+
+void sm_publish_filled(struct sm_piece *piece, struct sm_filled *filled)
+{
+    prepare_publication(&piece->record);
+    piece->record.at_rest = false;
+    *filled = (struct sm_filled){choose_all_published(&piece->record), sm_needed_marks(piece)};
+    sm_publish_filled_too(piece, filled);
+}
+
+void sm_publish_filled_too(struct sm_piece *piece, const struct sm_filled *filled)
+{
+    const unsigned marks = filled->marks & ~(unsigned)piece->record.marks;
+    piece->record.at_rest = false;
+    if (marks)
+        sm_piece_tree_add_marks(piece, marks);
+    store_published_of_piece(piece, &filled->published, sm_bit(SM_GPU));
 }
 
 /* The pointers of an evictable object to a side where it is not held are not good. */
-static void withdraw_side(struct published *chosen, enum sm_side side)
+static void withdraw_side(struct sm_published *chosen, enum sm_side side)
 {
     for (int writing = 0; writing < 2; writing++) {
         chosen->ready[side][writing] = NULL;
@@ -179,7 +197,7 @@ void sm_publish_left(struct synced_mem *mem, enum sm_side side)
 
 /* Notes a use of the side that has begun: its pointers are given out, and those to the device while a stream's use is
  * open. Then withdraws them if the side is not held. */
-static void choose_of_evictable(struct synced_mem *mem, struct published *chosen, enum sm_side side)
+static void choose_of_evictable(struct synced_mem *mem, struct sm_published *chosen, enum sm_side side)
 {
     struct sm_evictable *const evictable = sm_evictable_of(mem);
     const bool publishes = chosen->ready[side][0] || chosen->ready[side][1];
@@ -199,7 +217,7 @@ void sm_publish(struct sm_record *record)
         return;
     }
     prepare_publication(record);
-    struct published chosen = choose_all_published(record); /* in registers */
+    struct sm_published chosen = choose_all_published(record); /* in registers */
     struct synced_mem *const mem = sm_owner_of(record);
     for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_evictable_of(mem); side++)
         choose_of_evictable(mem, &chosen, side);

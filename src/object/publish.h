@@ -6,6 +6,12 @@
 #include "copy/inflight.h"
 #include "object/object.h"
 
+/* All that is published of a record. */
+struct sm_published {
+    void *ready[SM_SIDES][2];
+    struct sm_stream *on[2];
+};
+
 /* Begins to load an object that has the record's pointers published. */
 static inline void sm_prefetch_hot(const struct sm_record *record)
 {
@@ -24,6 +30,17 @@ void sm_publish_nothing(struct synced_mem *mem);
 void sm_publish(struct sm_record *record);
 /* Does so for a piece. */
 void sm_publish_piece(struct sm_piece *piece);
+
+/* What is the same of all pieces that one call has filled on a stream and has given to that stream. */
+struct sm_filled {
+    struct sm_published published;
+    unsigned marks; /* those that they need */
+};
+
+/* Publishes such a piece, and finds what is the same of the others. */
+void sm_publish_filled(struct sm_piece *piece, struct sm_filled *filled);
+/* Publishes another one, with less work. Not in debug mode, in which the memory of each is protected. */
+void sm_publish_filled_too(struct sm_piece *piece, const struct sm_filled *filled);
 
 /* Between the removal of holds, which takes no object's lock, and the look at is_used of their objects (evictable.h): a
  * publication that the look has missed sees that the objects are not held. Does not need a lock. */

@@ -127,17 +127,21 @@ static inline bool sm_is_published_to(const struct sm_record *record, const stru
            !sm_inflight_is_blocked(gpu, true) && !sm_guard_on();
 }
 
+/* Counts for a piece's copy in sm_count_given(). latest: that of the division. */
+static inline void sm_count_given_of_part(struct sm_copy *part, unsigned *latest)
+{
+    *latest = part->given = sm_copy_next_given(*latest > part->given ? *latest : part->given);
+}
+
 /* Counts a call that counts on the contents of the record's side: it gave out the pointer, or brought the contents. Of
  * two pieces of a root, the one that was counted later has the larger count. So it can be told after a join. */
 static inline void sm_count_given(const struct sm_record *record, enum sm_side side)
 {
     struct sm_copy *const copy = sm_copy_of(record, side);
-    if (record->kind != SM_PIECE) {
+    if (record->kind != SM_PIECE)
         copy->given = sm_copy_next_given(copy->given);
-        return;
-    }
-    unsigned *const latest = &sm_division_of(sm_piece_of(record)->root)->given;
-    *latest = copy->given = sm_copy_next_given(*latest > copy->given ? *latest : copy->given);
+    else
+        sm_count_given_of_part(copy, &sm_division_of(sm_piece_of(record)->root)->given);
 }
 
 /* Counts a call that counts on all valid sides of the record. */

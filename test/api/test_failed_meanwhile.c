@@ -183,6 +183,31 @@ START_TEST(others_write_an_object_in_parts)
 }
 END_TEST
 
+static void fill_and_write(void)
+{
+    void *const data = synced_mem_mutable_gpu_data_on(root, stream);
+    SOUND(data != NULL);
+    gpu_fill(data, ROOT, 7, stream);
+}
+
+/* An access of the host waits before it can make zeros. The other call makes them on the device, and writes on. */
+START_TEST(others_make_the_zeros)
+{
+    begin();
+    left = _i ? view_of(root, 0, HALF) : NULL;
+    host_fill(given(synced_mem_overwrite_cpu_data(root)), ROOT, 1);
+    gpu_delay(stream);
+    OK(synced_mem_async_gpu_push(root, stream));
+    OK(synced_mem_clear(root));
+    in_failed_wait = fill_and_write;
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_mutable_cpu_data(root));
+    ck_assert(!in_failed_wait);
+    HEAD(root, AT_GPU);
+    ck_assert(host_is(given(synced_mem_cpu_data(root)), ROOT, 7));
+    finish();
+}
+END_TEST
+
 /* The access takes back its own zeros. */
 START_TEST(nobody_writes)
 {
@@ -348,6 +373,7 @@ Suite *suite(void)
     add_tests(tests, a_copy_succeeds, a_view_cuts_the_target);
     tcase_add_loop_test(tests, others_write, 0, 2 * OTHERS);
     tcase_add_loop_test(tests, others_write_an_object_in_parts, 0, 2 * OF_VIEWS);
+    tcase_add_loop_test(tests, others_make_the_zeros, 0, 2);
     tcase_add_loop_test(tests, nobody_writes, 0, 4);
     tcase_add_loop_test(tests, a_view_cuts_the_source, 0, 2);
     tcase_add_loop_test(tests, a_part_is_written_on, 0, RENEWALS);

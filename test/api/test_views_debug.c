@@ -125,6 +125,29 @@ static void read_stale_after_page_locking(void)
     touch_to_read(data + 3 * PAGE);
 }
 
+/* While a pull to the caller's memory is in flight, the host copies of cleared parts are not protected. They are by the
+ * access that fills the parts, once the pull is over. */
+static void read_stale_after_zeros(void)
+{
+    static _Alignas(PAGE) unsigned char memory[PAGES * PAGE];
+    set_staging(1, 1);
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    make_pages(device_of_memory);
+    OK(synced_mem_set_cpu_data(root, memory));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(root, stream), sizeof memory, 20, stream);
+    gpu_hold(stream);
+    OK(synced_mem_async_cpu_pull(root, stream));
+    OK(synced_mem_clear(views[1]));
+    OK(synced_mem_clear(views[2]));
+    touch_to_read(memory + (size_t)page * PAGE);
+    gpu_unhold();
+    OK(synced_mem_wait(views[5]));
+    touch_to_read(memory + (size_t)page * PAGE);
+    (void)fputs("pulled\n", stderr);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(root, stream));
+    touch_to_read(memory + (size_t)page * PAGE);
+}
+
 static void write_synced(void)
 {
     make_pages(device_of_memory);
@@ -233,6 +256,8 @@ START_TEST(old_pointers)
     dies(read_stale_beside_unused, "is stale since ");
     if (WITH_LINUX)
         dies(read_stale_after_page_locking, "is stale since synced_mem_overwrite_gpu_data_on;");
+    for (page = 1; page <= 2; page++)
+        dies(read_stale_after_zeros, "pulled\nsynced_mem: ");
     dies(write_stale_after_a_cut, "is stale since synced_mem_overwrite_gpu_data_on;");
     dies(write_synced, "is read-only since synced_mem_gpu_data_on;");
 }

@@ -21,12 +21,29 @@ void __wrap_sm_publish(struct synced_mem *record)
 }
 
 struct sm_piece;
+struct sm_filled;
 void __real_sm_publish_piece(struct sm_piece *piece);
 void __wrap_sm_publish_piece(struct sm_piece *piece);
 void __wrap_sm_publish_piece(struct sm_piece *piece)
 {
     steps++;
     __real_sm_publish_piece(piece);
+}
+
+void __real_sm_publish_filled(struct sm_piece *piece, struct sm_filled *filled);
+void __wrap_sm_publish_filled(struct sm_piece *piece, struct sm_filled *filled);
+void __wrap_sm_publish_filled(struct sm_piece *piece, struct sm_filled *filled)
+{
+    steps++;
+    __real_sm_publish_filled(piece, filled);
+}
+
+void __real_sm_publish_filled_too(struct sm_piece *piece, const struct sm_filled *filled);
+void __wrap_sm_publish_filled_too(struct sm_piece *piece, const struct sm_filled *filled);
+void __wrap_sm_publish_filled_too(struct sm_piece *piece, const struct sm_filled *filled)
+{
+    steps++;
+    __real_sm_publish_filled_too(piece, filled);
 }
 
 struct sm_copy;

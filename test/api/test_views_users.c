@@ -6,6 +6,7 @@
 
 #include "object/listing.h"
 #include "object/piece_tree.h"
+#include "object/publish.h"
 #include "stream/waits.h"
 
 /* ---- Calls in the middle of a call ---- */
@@ -13,6 +14,7 @@
 /* The linker puts the wrappers in place of the library's own functions (--wrap). */
 static void (*meanwhile)(void); /* is called once, when a call is about to wait, with nothing locked */
 static bool is_refused;         /* there is no memory for a reader */
+static size_t reserved;         /* the number of readers that were reserved */
 
 synced_mem_status __real_sm_waits_wait(struct sm_waits *waits, bool *ended);
 synced_mem_status __wrap_sm_waits_wait(struct sm_waits *waits, bool *ended);
@@ -29,6 +31,7 @@ struct sm_use *__real_sm_inflight_reserve_many(size_t count);
 struct sm_use *__wrap_sm_inflight_reserve_many(size_t count);
 struct sm_use *__wrap_sm_inflight_reserve_many(size_t count)
 {
+    reserved += count;
     return is_refused ? NULL : __real_sm_inflight_reserve_many(count);
 }
 
@@ -238,6 +241,113 @@ START_TEST(zeros_on_the_stream)
 }
 END_TEST
 
+/* What an object that is one part has published, and what the library notes of the part with it. */
+struct shown {
+    void *ready[SM_SIDES][2], *gpu_data;
+    struct sm_stream *on[2];
+    unsigned head, marks;
+    bool at_rest;
+};
+
+static struct shown shown_of(const struct synced_mem *view)
+{
+    const struct sm_record *const record = &view->at.first->record;
+    struct shown shown = {.gpu_data = atomic_load(&view->gpu_data),
+                          .head = atomic_load(&view->record.head),
+                          .marks = record->marks,
+                          .at_rest = record->at_rest};
+    for (int writing = 0; writing < 2; writing++) {
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            shown.ready[side][writing] = atomic_load(&view->ready[side][writing]);
+        shown.on[writing] = atomic_load(&view->on[writing]);
+    }
+    return shown;
+}
+
+static void expect_same(const struct shown *one, const struct shown *other)
+{
+    for (int writing = 0; writing < 2; writing++) {
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            ck_assert_ptr_eq(one->ready[side][writing], other->ready[side][writing]);
+        ck_assert_ptr_eq(one->on[writing], other->on[writing]);
+    }
+    ck_assert_ptr_eq(one->gpu_data, other->gpu_data);
+    ck_assert_uint_eq(one->head, other->head);
+    ck_assert_uint_eq(one->marks, other->marks);
+    ck_assert_int_eq(one->at_rest, other->at_rest);
+}
+
+static const struct {
+    void (*on_host)(size_t i);
+    int uses[4]; /* 1, 2: the stream, or the other one, reads; negative: writes; 3: some stream reads */
+    bool has_ended;
+} pasts[] = {
+    {NULL, {0}, false},    {change, {0}, false},     {NULL, {1}, false},         {NULL, {2}, false},
+    {NULL, {1, 2}, false}, {NULL, {2, 1, 3}, false}, {NULL, {-1}, false},        {NULL, {-2}, false},
+    {NULL, {3}, false},    {NULL, {-3}, false},      {change, {1, 2, 3}, false}, {NULL, {-1, 1}, false},
+    {NULL, {1}, true},     {NULL, {-2, 2}, true},    {change, {2, 1}, true},     {NULL, {3, 1}, true},
+};
+enum { PASTS = sizeof pasts / sizeof *pasts };
+
+/* Returns whether the stream can read the part again without a new place among its readers. */
+static bool live_through(size_t past, size_t i)
+{
+    const synced_mem_stream streams[] = {NULL, it.stream, it.other, NULL};
+    bool reads = false;
+    if (pasts[past].on_host)
+        pasts[past].on_host(i);
+    for (int k = 0; k < 4 && pasts[past].uses[k]; k++) {
+        const int use = pasts[past].uses[k];
+        (void)access_on(it.views[i], use < 0, streams[use < 0 ? -use : use]);
+        reads = use == 1 || (reads && use > 0);
+    }
+    if (pasts[past].has_ended)
+        OK(synced_mem_end_use_on(it.views[i], it.stream));
+    return reads && !pasts[past].has_ended;
+}
+
+/* However parts were used before, they are alike once an access has filled them. What each has published then is what
+ * its own state allows, and only readers that are new to a part are reserved. */
+START_TEST(zeros_of_parts_with_different_pasts)
+{
+    const bool writes = _i % 2;
+    size_t again = 0;
+    it.stream = open_stream(NON_BLOCKING);
+    it.other = open_stream(NON_BLOCKING);
+    divide(2 * PASTS, PART);
+    gpu_fill(access_on(it.root, true, it.stream), it.count * PART, 1, it.stream);
+    if (_i >= 4) { /* users of the root, from whom the parts are withdrawn */
+        (void)access_on(it.root, false, it.other);
+        (void)access_on(it.root, true, it.other);
+    }
+    for (size_t i = 0; i < it.count; i++)
+        again += live_through((i + (size_t)_i / 2 * 5) % PASTS, i);
+    gpu_delay(it.other);
+    for (size_t i = 0; i < it.count; i++)
+        OK(synced_mem_clear(it.views[i]));
+    gpu_delay(it.stream);
+    reserved = 0;
+    const unsigned char *const data = access_on(it.root, writes, it.stream);
+    ck_assert_uint_eq(reserved, writes ? 0 : it.count - again);
+    for (size_t i = 0; i < it.count; i++) {
+        const struct shown before = shown_of(it.views[i]);
+        sm_publish_piece(it.views[i]->at.first);
+        const struct shown after = shown_of(it.views[i]);
+        expect_same(&before, &after);
+        ck_assert_ptr_nonnull(before.on[writes]);
+        ck_assert_ptr_eq(before.gpu_data, data + i * PART);
+        HEAD(it.views[i], AT_GPU);
+    }
+    ck_assert_uint_eq(count_listed(writes), 0);
+    for (size_t i = 0; i < it.count; i++)
+        ck_assert(device_is(access_on(it.views[i], false, i % 2 ? it.other : it.stream), PART, 0));
+    ck_assert(host_is(given(synced_mem_cpu_data(it.root)), it.count * PART, 0));
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    unite();
+    CLOSE_EACH(it.stream, it.other);
+}
+END_TEST
+
 /* ---- Failures ---- */
 
 #define HEADS(first, second, third)                                                                                    \
@@ -334,7 +444,7 @@ START_TEST(parts_that_are_joined_meanwhile)
     pattern_write(wanted, 5 * SIZE, 1);
     gpu_stream_sync(it.stream);
     (void)access_on(it.root, false, it.stream);
-    for (size_t i = 1; i < 5; i += 2) { /* the counts of the parts beside them are smaller */
+    for (size_t i = 1; i < 5; i += 2) {                    /* the counts of the parts beside them are smaller */
         OK(synced_mem_end_use_on(it.views[i], it.stream)); /* so that the access is counted */
         (void)access_on(it.views[i], true, it.stream);
         OK(synced_mem_clear(it.views[i]));
@@ -435,6 +545,7 @@ Suite *suite(void)
     add_gpu_loop_test(again, streams_by_turns, 0, 4);
     add_gpu_loop_test(again, views_in_several_parts, 0, 4);
     add_gpu_loop_test(again, zeros_on_the_stream, 0, 4);
+    add_gpu_loop_test(again, zeros_of_parts_with_different_pasts, 0, 8);
     TCase *const failures = add_case(made, "failures");
     add_gpu_loop_test(failures, no_memory_for_readers_of_zeros, 0, 2);
     add_gpu_loop_test(failures, parts_that_change_meanwhile, 0, 2);
