@@ -9,23 +9,6 @@ void *sm_fills_lay_out(struct sm_fills *fills, struct sm_stream *stream, void *b
     return fills->kernel.entries + room;
 }
 
-static bool is_listed(const struct sm_fill *fill, const struct sm_stream *stream)
-{
-    const struct sm_copy *const to = fill->to;
-    return fill->size > 0 && fill->size <= SM_KERNEL_MOST_BYTES && to->source == SYNCED_MEM_SOURCE_DEVICE &&
-           to->device == stream->device;
-}
-
-synced_mem_status sm_fills_add(struct sm_fills *fills, struct sm_copy *to, size_t size)
-{
-    const struct sm_fill fill = {.to = to, .size = size};
-    SM_TRY(sm_transfer_order(to, fills->stream));
-    fills->list[fills->count++] = fill;
-    if (is_listed(&fill, fills->stream))
-        sm_kernel_list_add(&fills->kernel, sm_copy_data(to), NULL, size);
-    return SYNCED_MEM_OK;
-}
-
 /* Queues a fill that no kernel of a list makes. */
 static synced_mem_status fill_one(void *to, unsigned char value, size_t size, const struct sm_stream *stream)
 {
@@ -36,7 +19,7 @@ static synced_mem_status queue_all(const struct sm_fills *fills, unsigned char v
 {
     const struct sm_kernel_list *const list = &fills->kernel;
     for (size_t i = 0; i < fills->count && list->count < fills->count; i++)
-        if (!is_listed(&fills->list[i], fills->stream))
+        if (!sm_fill_is_for_kernel(&fills->list[i], fills->stream))
             SM_TRY(fill_one(sm_copy_data(fills->list[i].to), value, fills->list[i].size, fills->stream));
     for (size_t i = sm_kernel_list_fill(list, value, fills->stream); i < list->count; i++)
         SM_TRY(fill_one(list->entries[i].to, value, list->entries[i].bytes, fills->stream));

@@ -33,9 +33,21 @@ struct sm_fills_row {
 /* Lays the arrays out in a block of room rows. Returns the first byte behind the arrays. */
 void *sm_fills_lay_out(struct sm_fills *fills, struct sm_stream *stream, void *block, size_t room);
 
-/* Makes the stream come after the work in flight on the copy, and lists its fill. Blocks and fails as
- * sm_transfer_order(). */
-synced_mem_status sm_fills_add(struct sm_fills *fills, struct sm_copy *to, size_t size);
+static inline bool sm_fill_is_for_kernel(const struct sm_fill *fill, const struct sm_stream *stream)
+{
+    const struct sm_copy *const to = fill->to;
+    return fill->size > 0 && fill->size <= SM_KERNEL_MOST_BYTES && to->source == SYNCED_MEM_SOURCE_DEVICE &&
+           to->device == stream->device;
+}
+
+/* Lists the fill of a copy. The stream comes after all work in flight on it. */
+static inline void sm_fills_add(struct sm_fills *fills, struct sm_copy *to, size_t size)
+{
+    const struct sm_fill fill = {.to = to, .size = size};
+    fills->list[fills->count++] = fill;
+    if (sm_fill_is_for_kernel(&fill, fills->stream))
+        sm_kernel_list_add(&fills->kernel, sm_copy_data(to), NULL, size);
+}
 
 /* Queues the fills with one byte, with one event. Then the caller enters those that are sent, also after a failure, and
  * calls sm_fills_end(). Blocks as sm_transfer_enter(). On failure some of the copies may be written or untracked.

@@ -69,7 +69,13 @@ bool sm_transfer_follows_work(const struct sm_copy *to, const struct sm_copy *fr
  * sm_internal_stream(). */
 synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bool follows, struct sm_stream **out);
 
-/* The part of sm_transfer_order() for a stream that is not known to come after all of the work. */
+/* Returns whether the stream is known to come after all work in flight on a copy that the library is about to write. */
+static inline bool sm_transfer_is_ordered(const struct sm_copy *to, const struct sm_stream *stream)
+{
+    return !to->streamless && sm_inflight_is_behind(stream, to, true);
+}
+
+/* The part of sm_transfer_order() for a stream of which that is not known. */
 synced_mem_status sm_transfer_make_order(struct sm_copy *to, struct sm_stream *stream);
 
 /* Makes the stream wait for all work in flight on a copy that the library is about to write. That includes kernels that
@@ -78,8 +84,7 @@ synced_mem_status sm_transfer_make_order(struct sm_copy *to, struct sm_stream *s
  * captures, so that event can't be recorded now. */
 static inline synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
 {
-    const bool is_behind = !to->streamless && sm_inflight_is_behind(stream, to, true);
-    return is_behind ? SYNCED_MEM_OK : sm_transfer_make_order(to, stream);
+    return sm_transfer_is_ordered(to, stream) ? SYNCED_MEM_OK : sm_transfer_make_order(to, stream);
 }
 
 /*

@@ -107,13 +107,22 @@ static bool is_zeroed_on_device(const struct sm_record *record, enum sm_mode mod
     return sm_work_of(record, SM_GPU, mode) == SM_ZERO && !sm_shared_copy(record);
 }
 
-/* Gives the record's device copy memory, and finds the wait before a stream can come after the work on it. */
+/* Returns whether the record's device copy has memory, and the stream comes after all work on it. */
+static inline bool is_ready_for_zeros(const struct sm_record *record, const struct sm_stream *stream)
+{
+    return sm_has_memory_to_write(record, SM_GPU) && sm_transfer_is_ordered(sm_copy_of(record, SM_GPU), stream);
+}
+
+/* Makes it so, unless there is a wait first, which is added. Memory that both sides use is left to sm_fetch(): it was
+ * not known before the record had memory. */
 static synced_mem_status prepare_device_zeros(struct sm_record *record, struct sm_stream *stream,
                                               struct sm_waits *waits)
 {
     if (!sm_has_memory_to_write(record, SM_GPU))
         SM_TRY(sm_fetch(record, SM_GPU, SM_NOTHING, stream, waits));
-    return sm_waits_add_for(waits, sm_inflight_queueing(sm_copy_of(record, SM_GPU), true), SM_UNTIL_QUEUED);
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    SM_TRY(sm_waits_add_for(waits, sm_inflight_queueing(copy, true), SM_UNTIL_QUEUED));
+    return waits->count > 0 || sm_shared_copy(record) ? SYNCED_MEM_OK : sm_transfer_order(copy, stream);
 }
 
 /* Picks the internal stream for all: one behind a caller's work if any of the fills may come after that. */
@@ -131,8 +140,7 @@ static synced_mem_status find_zeros_stream(const struct synced_mem *mem, const s
     return SYNCED_MEM_OK;
 }
 
-/* Lists the pieces that have no contents, once their memory is ready. Memory that both sides use is left to sm_fetch():
- * it was not known before the record had memory. filled: gets the record of each listed one. */
+/* Lists the pieces that have no contents, once all are ready. filled: gets the record of each listed one. */
 static synced_mem_status list_device_zeros(struct sm_listing *listing, enum sm_mode mode, struct sm_fills *fills,
                                            struct sm_records *filled, struct sm_waits *waits)
 {
@@ -143,12 +151,14 @@ static synced_mem_status list_device_zeros(struct sm_listing *listing, enum sm_m
         sm_prefetch_listed_back(records, i, sm_bit(SM_GPU));
         if (!is_zeroed_on_device(each, mode))
             continue;
-        SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, fills->stream, waits)));
+        if (!is_ready_for_zeros(each, fills->stream))
+            SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, fills->stream, waits)));
         if (waits->count > 0 || sm_shared_copy(each))
             continue;
+        struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
         filled->list[filled->count++] = each;
-        SM_TRY(sm_fills_add(fills, sm_copy_of(each, SM_GPU), sm_size_of(each)));
-        listing->new_readers += mode == SM_READ && !sm_inflight_has(sm_copy_of(each, SM_GPU), fills->stream, false);
+        sm_fills_add(fills, copy, sm_size_of(each));
+        listing->new_readers += mode == SM_READ && !sm_inflight_has(copy, fills->stream, false);
     }
     return sm_waits_status(waits);
 }
