@@ -411,6 +411,29 @@ START_TEST(asked_about_lost_contents)
 }
 END_TEST
 
+/* The same of memory that never got contents: its allocation is lost. */
+START_TEST(asked_about_lost_memory)
+{
+    int pending = 0;
+    synced_mem *const root = make_on(SIZE, 0), *part = NULL;
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    OK(synced_mem_view(&part, root, 0, SIZE / 2, NULL));
+    synced_mem *const mem = _i & 2 ? part : root;
+    gpu_delay(stream);
+    emu_fail("cudaMemsetAsync", 1, cudaErrorUnknown, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data_on(mem, stream));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_UNINITIALIZED);
+    emu_break_device(0, cudaErrorLaunchFailure);
+    (void)cudaStreamSynchronize(stream);
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, _i & 1 ? synced_mem_wait(mem) : synced_mem_query(mem, &pending));
+    OK(synced_mem_query(mem, &pending));
+    OK(synced_mem_wait(mem));
+    ck_assert_int_eq(pending, 0);
+    RELEASE_EACH(part, root);
+    end_without_device();
+}
+END_TEST
+
 /* A growth succeeds if the contents are on the host alone. */
 START_TEST(resized_on_a_lost_device)
 {
@@ -591,6 +614,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, lost_while_an_access_waits, 0, 4);
     tcase_add_loop_test(tests, lost_with_work_on_streams, 0, IN_FLIGHT * ENDS);
     tcase_add_loop_test(tests, asked_about_lost_contents, 0, 2);
+    tcase_add_loop_test(tests, asked_about_lost_memory, 0, 4);
     tcase_add_loop_test(tests, lost_in_shared_memory, 0, 2);
     tcase_add_loop_test(tests, the_first_failure_is_reported, 0, 3);
     return made;
