@@ -33,6 +33,7 @@ struct sm_fills_row {
 /* Lays the arrays out in a block of room rows. Returns the first byte behind the arrays. */
 void *sm_fills_lay_out(struct sm_fills *fills, struct sm_stream *stream, void *block, size_t room);
 
+/* Returns whether a kernel of the stream can make the fill. */
 static inline bool sm_fill_is_for_kernel(const struct sm_fill *fill, const struct sm_stream *stream)
 {
     const struct sm_copy *const to = fill->to;
@@ -40,7 +41,7 @@ static inline bool sm_fill_is_for_kernel(const struct sm_fill *fill, const struc
            to->device == stream->device;
 }
 
-/* Lists the fill of a copy. The stream comes after all work in flight on it. */
+/* Lists the fill of a copy. The stream must come after all work in flight on it. */
 static inline void sm_fills_add(struct sm_fills *fills, struct sm_copy *to, size_t size)
 {
     const struct sm_fill fill = {.to = to, .size = size};
@@ -51,7 +52,7 @@ static inline void sm_fills_add(struct sm_fills *fills, struct sm_copy *to, size
 
 /* Queues the fills with one byte, with one event. Then the caller enters those that are sent, also after a failure, and
  * calls sm_fills_end(). Blocks as sm_transfer_enter(). On failure some of the copies may be written or untracked.
- * Errors: as sm_transfer_fill(). */
+ * Errors: as sm_device_fill() and sm_transfer_record(). */
 synced_mem_status sm_fills_send(struct sm_fills *fills, unsigned char value);
 
 /* Enters one of the fills that are sent as the write of its copy, whose contents arrive. */

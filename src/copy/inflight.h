@@ -109,8 +109,9 @@ static inline bool sm_inflight_is_none(const struct sm_copy *copy)
  * caller fills. NULL: nothing arrives. The caller does not hold it. */
 static inline struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy)
 {
-    struct sm_fence *const brings = copy->write ? copy->write : copy->writer_fence;
-    return copy->arriving ? brings : NULL;
+    if (!copy->arriving)
+        return NULL;
+    return copy->write ? copy->write : copy->writer_fence;
 }
 /* Returns the arrival's fence if it is lost, so that the contents never arrive; else NULL. */
 static inline struct sm_fence *sm_inflight_lost(const struct sm_copy *copy)
@@ -197,9 +198,9 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy);
 
 /* Forgets all work. */
 void sm_inflight_forget(struct sm_copy *copy);
-/* The part of it for readers. What is forgotten adds to replaced. */
+/* Forgets the readers, and the covered transfers. They add to replaced. */
 void sm_inflight_forget_reads(struct sm_copy *copy, struct sm_replaced *replaced);
-/* The part of it for all but the write. */
+/* Forgets all work but the write, in the same way. */
 static inline void sm_inflight_forget_uses(struct sm_copy *copy, struct sm_replaced *replaced)
 {
     if (copy->writer || copy->writer_fence) {

@@ -75,7 +75,7 @@ static inline bool sm_transfer_is_ordered(const struct sm_copy *to, const struct
     return !to->streamless && sm_inflight_is_behind(stream, to, true);
 }
 
-/* The part of sm_transfer_order() for a stream of which that is not known. */
+/* The part of sm_transfer_order() for a stream that is not known to come after all of the work. */
 synced_mem_status sm_transfer_make_order(struct sm_copy *to, struct sm_stream *stream);
 
 /* Makes the stream wait for all work in flight on a copy that the library is about to write. That includes kernels that

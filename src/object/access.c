@@ -227,7 +227,8 @@ static void give_records(struct sm_transaction *transaction, struct sm_use **res
     }
 }
 
-/* Does so for a listing that is filled. The pieces had no contents, and are all alike then. */
+/* Does so for a listing that is filled. All pieces have the same head then, and the same is published of each. A piece
+ * leaves the file that a write of lost contents has promised it. */
 static void give_filled(struct sm_transaction *transaction, struct sm_use **reserved, struct sm_stream *stream,
                         enum sm_mode mode, struct sm_replaced *replaced)
 {

@@ -113,8 +113,8 @@ static inline bool is_ready_for_zeros(const struct sm_record *record, const stru
     return sm_has_memory_to_write(record, SM_GPU) && sm_transfer_is_ordered(sm_copy_of(record, SM_GPU), stream);
 }
 
-/* Makes it so, unless there is a wait first, which is added. Memory that both sides use is left to sm_fetch(): it was
- * not known before the record had memory. */
+/* Gives the record's device copy memory, and makes the stream come after the work on it, or adds the wait that comes
+ * first. Memory that both sides use is left to sm_fetch(): it was not known before the record had memory. */
 static synced_mem_status prepare_device_zeros(struct sm_record *record, struct sm_stream *stream,
                                               struct sm_waits *waits)
 {
@@ -140,7 +140,8 @@ static synced_mem_status find_zeros_stream(const struct synced_mem *mem, const s
     return SYNCED_MEM_OK;
 }
 
-/* Lists the pieces that have no contents, once all are ready. filled: gets the record of each listed one. */
+/* Lists the fills of the pieces that have no contents; if there are waits, of some, as none is sent then. filled: gets
+ * the record of each listed one. */
 static synced_mem_status list_device_zeros(struct sm_listing *listing, enum sm_mode mode, struct sm_fills *fills,
                                            struct sm_records *filled, struct sm_waits *waits)
 {

@@ -42,8 +42,7 @@ void sm_drop_arriving_if_lost(struct sm_record *record, struct sm_fence **lost);
  * sm_drop_arriving_if_lost(). */
 static inline void sm_take_out_lost(struct sm_record *record, struct sm_fence **lost)
 {
-    if (sm_head(record) &&
-        (sm_inflight_lost(sm_slot_of(record, SM_CPU)) || sm_inflight_lost(sm_slot_of(record, SM_GPU))))
+    if (sm_inflight_lost(sm_slot_of(record, SM_CPU)) || sm_inflight_lost(sm_slot_of(record, SM_GPU)))
         sm_drop_arriving_if_lost(record, lost);
     sm_settle(record);
 }

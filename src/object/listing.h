@@ -22,7 +22,7 @@ struct sm_listing {
      * entered yet: the caller gives the stream the pointers, or calls sm_listing_enter_fills(). */
     bool is_filled;
     struct sm_fence *fills; /* with a hold for each record; NULL: the fills are over, or there are none */
-    size_t new_readers;     /* the number of records in which that stream has no open read */
+    size_t new_readers;     /* of an access that reads: the number of records in which that stream has no open read */
     size_t room;            /* for records in the list */
     struct sm_record *only; /* the list if it has room for one */
     struct sm_state one;    /* of an object with one record */

@@ -50,7 +50,7 @@ static inline unsigned sm_needed_marks(const struct sm_piece *piece)
     return needed;
 }
 
-/* Adds marks that a piece does not have. For sm_piece_tree_mark(). */
+/* Adds marks that a piece does not have. For publication. */
 void sm_piece_tree_add_marks(struct sm_piece *piece, unsigned marks);
 
 /* Gives a piece the marks that it needs. */

@@ -125,7 +125,7 @@ static inline void prepare_publication(const struct sm_record *record)
         sm_protect(record);
 }
 
-/* Stores in all objects that are exactly the piece. */
+/* Stores what is published, and the head, in all objects that are exactly the piece. */
 static inline void store_published_of_piece(const struct sm_piece *piece, const struct sm_published *chosen,
                                             unsigned head)
 {
@@ -154,7 +154,8 @@ void sm_publish_filled(struct sm_piece *piece, struct sm_filled *filled)
     prepare_publication(&piece->record);
     piece->record.at_rest = false;
     *filled = (struct sm_filled){choose_all_published(&piece->record), sm_needed_marks(piece)};
-    sm_publish_filled_too(piece, filled);
+    sm_piece_tree_mark(piece);
+    store_published_of_piece(piece, &filled->published, sm_bit(SM_GPU));
 }
 
 void sm_publish_filled_too(struct sm_piece *piece, const struct sm_filled *filled)

@@ -31,15 +31,17 @@ void sm_publish(struct sm_record *record);
 /* Does so for a piece. */
 void sm_publish_piece(struct sm_piece *piece);
 
-/* What is the same of all pieces that one call has filled on a stream and has given to that stream. */
+/* What is published of each piece that one call has filled on a stream and has given to that stream: it is the same of
+ * all, whatever work was on each before. */
 struct sm_filled {
     struct sm_published published;
     unsigned marks; /* those that they need */
 };
 
-/* Publishes such a piece, and finds what is the same of the others. */
+/* Publishes such a piece, and stores what is published of the others too. Prunes the work in flight of this one. */
 void sm_publish_filled(struct sm_piece *piece, struct sm_filled *filled);
-/* Publishes another one, with less work. Not in debug mode, in which the memory of each is protected. */
+/* Publishes another one without a look at its work in flight. In debug mode sm_publish_filled() publishes each, as it
+ * protects the piece's memory. */
 void sm_publish_filled_too(struct sm_piece *piece, const struct sm_filled *filled);
 
 /* Between the removal of holds, which takes no object's lock, and the look at is_used of their objects (evictable.h): a
