@@ -3,11 +3,13 @@
 
 #include "base/status.h"
 #include "copy/transfers.h"
+#include "memory/guard.h"
 #include "object/fetch_parts.h"
 #include "object/host_only.h"
 #include "object/move_stream.h"
 #include "object/overlap.h"
 #include "object/pair_list.h"
+#include "object/publish.h"
 #include "object/reclaim.h"
 #include "object/several.h"
 #include "object/gate.h"
@@ -39,6 +41,16 @@ static bool are_all_direct(const struct call *call)
 static bool is_call_plain(const struct call *call)
 {
     return are_all_direct(call) && !call->list.has_pieces;
+}
+
+/* Nobody has the pointer to a copy that was just written. In debug mode the memory is protected. A call that fails
+ * publishes all of its objects when the round ends. */
+static void publish_target(struct synced_mem *target)
+{
+    if (sm_guard_on())
+        sm_publish_object(target);
+    else
+        sm_publish_nothing(target);
 }
 
 /* Direct pairs are copied in blocks, each while the processor's cache has it. */
@@ -299,7 +311,7 @@ static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begi
         if (pair->queued)
             sm_pair_set_heads(&call->common, pair, are_sent ? entered : SYNCED_MEM_ERR_CUDA);
         if (is_call_plain(call))
-            sm_publish_object(call->list.to[pair->of]);
+            publish_target(call->list.to[pair->of]);
         call->settled += is_source_settled(pair);
     }
     if (!are_sent || (copied && entered != SYNCED_MEM_OK))

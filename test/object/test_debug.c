@@ -53,6 +53,21 @@ static void write_synced(void)
     touch_to_write(data + kinds[kind].size - 1);
 }
 
+static void read_stale_target(void)
+{
+    synced_mem *targets[2], *sources[2];
+    const unsigned char *data[2];
+    for (int i = 0; i < 2; i++) {
+        targets[i] = make_weight();
+        sources[i] = make_weight();
+        data[i] = synced_mem_cpu_data(targets[i]);
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(targets[i]));
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(sources[i]));
+    }
+    OK(synced_mem_async_gpu_copy_n(targets, sources, 2, NULL));
+    touch_to_read(data[1]);
+}
+
 static void read_discarded(void)
 {
     synced_mem *const mem = make(SIZE);
@@ -71,6 +86,7 @@ START_TEST(old_pointers)
     SAID(" expired then\n");
     dies(write_stale, " is stale since synced_mem_overwrite_gpu_data; the pointer used at 0x");
     dies(write_synced, " is read-only since synced_mem_gpu_data; the pointer used at 0x");
+    dies(read_stale_target, " is stale since synced_mem_async_gpu_copy_n; the pointer used at 0x");
 }
 END_TEST
 
