@@ -31,7 +31,7 @@ void sm_publish(struct sm_record *record);
 /* Does so for a piece. */
 void sm_publish_piece(struct sm_piece *piece);
 
-/* What is published of each piece that one call has filled on a stream and has given to that stream: it is the same of
+/* The publication of the pieces that one call has filled on a stream and has given to that stream. It is the same of
  * all, whatever work was on each before. */
 struct sm_filled {
     struct sm_published published;

@@ -3,7 +3,7 @@
 #include "copies_kit.h"
 
 #include "cudart_emu.h"
-#include "object/publish.h"
+#include "published.h"
 
 enum { SIZE = 5000 };
 
@@ -88,17 +88,6 @@ void __wrap_sm_publish_object(struct synced_mem *mem)
 {
     publications++;
     __real_sm_publish_object(mem);
-}
-
-static struct sm_published published_of(const struct synced_mem *mem)
-{
-    struct sm_published published;
-    for (int writing = 0; writing < 2; writing++) {
-        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            published.ready[side][writing] = atomic_load(&mem->ready[side][writing]);
-        published.on[writing] = atomic_load(&mem->on[writing]);
-    }
-    return published;
 }
 
 /* The streams that have used a target before the copy: 1, 2: one of two reads; negative: it writes; 3: some stream. */
