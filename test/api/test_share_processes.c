@@ -136,14 +136,13 @@ static size_t get_work_size(void)
     return gpu_is_emulated() ? WORK_EMULATED : WORK;
 }
 
-static void make_and_work(int socket)
+static void work_for_ever(synced_mem *mem, int socket)
 {
     const size_t half = get_work_size() / 2;
-    synced_mem *const mem = make_shareable(2 * half);
     const synced_mem_stream stream = gpu_stream_create(0, false);
-    OK(synced_mem_share(mem, socket, LONG_MS));
     char *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
     ck_assert_ptr_nonnull(data);
+    OK(synced_mem_share(mem, socket, LONG_MS));
     gpu_fill(data, half, 1, stream);
     for (int i = 0;; i++) {
         gpu_copy(data + half, data, half, stream);
@@ -154,7 +153,12 @@ static void make_and_work(int socket)
     }
 }
 
-/* The work of the dead process writes nothing after the next turn has come. */
+static void make_and_work(int socket)
+{
+    work_for_ever(make_shareable(get_work_size()), socket);
+}
+
+/* Writes what no work of a dead process may overwrite. */
 static void write_after_a_death(int socket)
 {
     const size_t size = get_work_size();
@@ -164,6 +168,7 @@ static void write_after_a_death(int socket)
     gpu_sync_device(0);
     raise_flag(1);
     FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_begin_turn(mem, GPU, READ, LONG_MS));
+    await_flag(2, 1);
     OK(synced_mem_begin_turn(mem, GPU, WRITE, 0));
     void *const data = synced_mem_overwrite_gpu_data(mem);
     ck_assert_ptr_nonnull(data);
@@ -175,6 +180,8 @@ static void write_after_a_death(int socket)
     gpu_free(own);
 }
 
+/* The writer's lock is newer than the descriptors of CUDA, so it falls before the driver has ended the work. The next
+ * writer waits for the end of the process. */
 START_TEST(a_writer_is_killed_at_work)
 {
     pid_t roles[2];
@@ -182,7 +189,39 @@ START_TEST(a_writer_is_killed_at_work)
     await_flag(0, 1);
     await_flag(1, 1);
     kill_role(roles[0]);
+    raise_flag(2);
     ck_assert_int_eq(end_child(roles[1]), 0);
+}
+END_TEST
+
+static int ends_before[2];
+
+/* Has a socket of its own, as it starts CUDA later than the other roles. */
+static void make_start_and_work(int unused)
+{
+    (void)unused;
+    synced_mem *const mem =
+        make_shareable_of(get_work_size(), SYNCED_MEM_DEVICE_CURRENT, SYNCED_MEM_SHAREABLE_SAME_USER);
+    (void)close(ends_before[1]);
+    (void)gpu_start(fixture_schedule());
+    work_for_ever(mem, ends_before[0]);
+}
+
+/* Where the lock is older, the work has ended when it falls. */
+START_TEST(a_writer_that_has_started_later_is_killed_at_work)
+{
+    if (!common)
+        common = make_common(sizeof *common);
+    memset(common, 0, sizeof *common);
+    ck_assert(open_pair(SOCK_STREAM, ends_before));
+    const pid_t maker = start_role(make_start_and_work, NULL, 0);
+    const pid_t writer = start_role(write_after_a_death, ends_before, 1);
+    close_pair(ends_before);
+    await_flag(0, 1);
+    await_flag(1, 1);
+    raise_flag(2); /* the writer does not wait */
+    kill_role(maker);
+    ck_assert_int_eq(end_child(writer), 0);
 }
 END_TEST
 
@@ -362,7 +401,7 @@ Suite *suite(void)
     TCase *const cases = add_case_in_children(suite, "share_processes");
     add_tests(cases, two_processes_take_turns, memory_outlives_its_maker, a_reader_is_killed, a_process_forks,
               threads_meanwhile);
-    add_gpu_tests(cases, a_writer_is_killed_at_work);
+    add_gpu_tests(cases, a_writer_is_killed_at_work, a_writer_that_has_started_later_is_killed_at_work);
     tcase_add_loop_test(cases, a_writer_dies, 0, DEATHS);
     return suite;
 }
