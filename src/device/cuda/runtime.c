@@ -179,11 +179,18 @@ synced_mem_status sm_cuda_resolve(int wanted, int *device)
     return SYNCED_MEM_OK;
 }
 
+/* Stores once: all threads read the flag, often. */
+static void note_use(void)
+{
+    if (!atomic_load_explicit(&in_use, memory_order_relaxed))
+        atomic_store_explicit(&in_use, true, memory_order_relaxed);
+}
+
 synced_mem_status sm_device_resolve(int wanted, int *device)
 {
     const synced_mem_status status = sm_cuda_resolve(wanted, device);
     if (status == SYNCED_MEM_OK)
-        atomic_store_explicit(&in_use, true, memory_order_relaxed);
+        note_use();
     return status;
 }
 
