@@ -22,27 +22,26 @@ struct again {
 static double use_objects(size_t size, struct member *member)
 {
     synced_mem *mems[FEW];
-    const int few = size > 16 * MIB ? 1 : FEW;
     double took = 0;
     int times = 0;
-    for (int i = 0; i < few; i++) {
+    for (int i = 0; i < FEW; i++) {
         mems[i] = make_object(size);
         must_work(synced_mem_overwrite_cpu_data(mems[i]) != NULL); /* allocates the memory */
     }
     crowd_begin(member);
     for (double now = member->began; times < LEAST || now - member->began < suite.spell; times++) {
-        for (int i = 0; i < few; i++)
+        for (int i = 0; i < FEW; i++)
             must_work(synced_mem_release_data(mems[i]) == SYNCED_MEM_OK);
         const double begin = seconds_now();
-        for (int i = 0; i < few; i++)
+        for (int i = 0; i < FEW; i++)
             must_work(synced_mem_overwrite_cpu_data(mems[i]) != NULL);
         now = seconds_now();
         took += now - begin;
     }
     crowd_end(member);
-    for (int i = 0; i < few; i++)
+    for (int i = 0; i < FEW; i++)
         release_object(mems[i]);
-    return took / times / few;
+    return took / times / FEW;
 }
 
 static void take_from_pool(size_t size)
