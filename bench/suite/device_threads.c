@@ -133,6 +133,8 @@ void measure_device_threads(void)
         struct row row = row_of_threads(&table, threads);
         if (!row_can_run(&row, true, on.size))
             continue;
+        if (threads == MAX_THREADS && row_has_processors(&row, threads))
+            row_target(&row, VALUE, AT_MOST, 1);
         begin(&on);
         compare(ways, 3, &on, results);
         report_times(&row, results, 0);

@@ -1,34 +1,55 @@
 /* Fences: events from one pool per device, with counted holders. */
 #include "stream/fence.h"
 
+#include "base/shard.h"
 #include "base/slab.h"
 #include "base/stats.h"
 #include "base/status.h"
 #include "trace/trace.h"
 
+#include <stdalign.h>
+
 static struct sm_slab fences = SM_SLAB_INITIALIZER(struct sm_fence);
 
-static struct {
-    struct sm_lock lock;
-    struct sm_fence *idle[SM_MAX_DEVICES]; /* fences that nobody holds; their events exist */
-} pool = {.lock = SM_LOCK_INITIALIZER};
+/* The pool: fences that nobody holds, whose events exist. Each is on the shelf of the thread that gave it. */
+static struct shelf {
+    alignas(SM_APART) struct sm_lock lock;
+    _Atomic(struct sm_fence *) idle[SM_MAX_DEVICES]; /* changed with the lock alone */
+} shelves[SM_SHARDS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})};
+
+static struct sm_fence *take_from_shelf(struct shelf *shelf, int device)
+{
+    sm_lock_briefly(&shelf->lock);
+    struct sm_fence *const fence = atomic_load_explicit(&shelf->idle[device], memory_order_relaxed);
+    if (fence)
+        atomic_store_explicit(&shelf->idle[device], fence->next, memory_order_relaxed);
+    sm_unlock_brief(&shelf->lock);
+    return fence;
+}
+
+/* If one thread opens fences and another gives them, all are on that one's shelf. */
+static __attribute__((noinline)) struct sm_fence *take_from_any_shelf(int device)
+{
+    struct sm_fence *fence = NULL;
+    for (struct shelf *shelf = shelves; shelf < shelves + SM_SHARDS && !fence; shelf++)
+        if (atomic_load_explicit(&shelf->idle[device], memory_order_relaxed))
+            fence = take_from_shelf(shelf, device);
+    return fence;
+}
 
 static struct sm_fence *take_idle_fence(int device)
 {
-    sm_lock_briefly(&pool.lock);
-    struct sm_fence *const fence = pool.idle[device];
-    if (fence)
-        pool.idle[device] = fence->next;
-    sm_unlock_brief(&pool.lock);
-    return fence;
+    struct sm_fence *const fence = take_from_shelf(&shelves[sm_shard()], device);
+    return fence ? fence : take_from_any_shelf(device);
 }
 
 static void give_idle_fence(struct sm_fence *fence)
 {
-    sm_lock_briefly(&pool.lock);
-    fence->next = pool.idle[fence->device];
-    pool.idle[fence->device] = fence;
-    sm_unlock_brief(&pool.lock);
+    struct shelf *const shelf = &shelves[sm_shard()];
+    sm_lock_briefly(&shelf->lock);
+    fence->next = atomic_load_explicit(&shelf->idle[fence->device], memory_order_relaxed);
+    atomic_store_explicit(&shelf->idle[fence->device], fence, memory_order_relaxed);
+    sm_unlock_brief(&shelf->lock);
 }
 
 static synced_mem_status create_fence(int device, struct sm_fence **out)

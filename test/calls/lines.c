@@ -50,6 +50,14 @@ static void overwrite_on_device(struct thread *its, int i)
     CHECK(synced_mem_overwrite_gpu_data_on(its->mems[i], its->stream));
 }
 
+static void use_on_device(struct thread *its, int i)
+{
+    CHECK(synced_mem_mutable_gpu_data_on(its->mems[i], its->stream));
+    OK(synced_mem_end_use_on(its->mems[i], its->stream));
+    if (i == OBJECTS - 1)
+        CHECK(cudaStreamSynchronize(its->stream) == cudaSuccess);
+}
+
 static void live(struct thread *its, int i)
 {
     OK(synced_mem_release(its->mems[i]));
@@ -77,6 +85,7 @@ static const struct work {
     {"cpu_data", read_on_host},
     {"release_data and overwrite_cpu_data", overwrite_on_host},
     {"release_data and overwrite_gpu_data_on", overwrite_on_device},
+    {"mutable_gpu_data_on and end_use_on", use_on_device},
     {"create and release", live},
     {"create, overwrite_cpu_data, and release", live_on_host},
     {"view, mutable_cpu_data, and release", make_view},

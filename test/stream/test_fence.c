@@ -6,6 +6,8 @@
 #include "stream/stream.h"
 #include "stream/stream_struct.h"
 
+#include <pthread.h>
+
 /* ---- Fences ---- */
 
 START_TEST(no_fence)
@@ -50,6 +52,68 @@ START_TEST(one_fence)
     sm_fence_drop(second);
     OK(sm_fence_wait(third));
     sm_fence_drop(third);
+    gpu_stream_sync(stream);
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* ---- Threads ---- */
+
+static void *give(void *fence)
+{
+    sm_fence_drop(fence);
+    return NULL;
+}
+
+/* Each of more threads than there are shelves gives the event, and it is found again. */
+START_TEST(other_threads_give_the_event)
+{
+    enum { GIVERS = 40 };
+    int device;
+    OK(sm_device_resolve(0, &device));
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    for (int i = 0; i < GIVERS; i++) {
+        struct sm_fence *fence = NULL;
+        pthread_t giver;
+        OK(sm_fence_record(0, stream, THE_STREAM, &fence));
+        ck_assert_int_eq(pthread_create(&giver, NULL, give, fence), 0);
+        ck_assert_int_eq(pthread_join(giver, NULL), 0);
+    }
+    ck_assert_uint_eq(stats_now().events, 1);
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
+enum { THREADS = 4, PLACES = 8, EXCHANGES = 2000 };
+
+static _Atomic(struct sm_fence *) places[PLACES];
+
+/* Puts a fence into each place in turn, and gives the one that another thread has put there. */
+static void *exchange(void *stream)
+{
+    for (int i = 0; i < EXCHANGES; i++) {
+        struct sm_fence *fence = NULL;
+        OK(sm_fence_record(0, stream, THE_STREAM, &fence));
+        sm_fence_drop(atomic_exchange(&places[i % PLACES], fence));
+    }
+    return NULL;
+}
+
+START_TEST(threads_exchange_fences)
+{
+    pthread_t threads[THREADS];
+    int device;
+    OK(sm_device_resolve(0, &device));
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, exchange, stream), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    for (int i = 0; i < PLACES; i++)
+        sm_fence_drop(atomic_exchange(&places[i], NULL));
+    /* A search may miss an event that another thread gives meanwhile. */
+    ck_assert_uint_le(stats_now().events, 10 * (PLACES + THREADS));
+    ck_assert_uint_eq(stats_now().event_records, THREADS * EXCHANGES);
     gpu_stream_sync(stream);
     gpu_stream_destroy(stream);
 }
@@ -240,7 +304,7 @@ Suite *suite(void)
     Suite *const made = suite_create("fence");
     TCase *const tests = add_case(made, "fence");
     add_tests(tests, no_fence, records_used_again);
-    add_gpu_tests(tests, one_fence, work_of_threads_fails, streams_wait, records_of_streams, legacy_stream, internals,
-                  permanent_streams_have_numbers);
+    add_gpu_tests(tests, one_fence, other_threads_give_the_event, threads_exchange_fences, work_of_threads_fails,
+                  streams_wait, records_of_streams, legacy_stream, internals, permanent_streams_have_numbers);
     return made;
 }
