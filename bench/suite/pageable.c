@@ -19,7 +19,8 @@ static struct shape shape_of(const struct table *table, const struct mover *ours
 
 /* ---- By accessors ---- */
 
-/* Of page-locked memory; the threads wake up, and copy through the host's caches. */
+/* The least parts of the rate of page-locked memory. They are below 1, because threads have to wake up and to copy
+ * through the host's caches. */
 static const struct part_of_limit {
     size_t size;
     double up, down;

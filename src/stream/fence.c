@@ -11,10 +11,11 @@
 
 static struct sm_slab fences = SM_SLAB_INITIALIZER(struct sm_fence);
 
-/* The pool: fences that nobody holds, whose events exist. Each is on the shelf of the thread that gave it. */
+/* The pool: fences that nobody holds, whose events exist. Each is on the shelf of the shard of the thread that gave it.
+ */
 static struct shelf {
     alignas(SM_APART) struct sm_lock lock;
-    _Atomic(struct sm_fence *) idle[SM_MAX_DEVICES]; /* changed with the lock alone */
+    _Atomic(struct sm_fence *) idle[SM_MAX_DEVICES]; /* changed only with the lock held; any thread may read them */
 } shelves[SM_SHARDS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})};
 
 static struct sm_fence *take_from_shelf(struct shelf *shelf, int device)
@@ -27,7 +28,8 @@ static struct sm_fence *take_from_shelf(struct shelf *shelf, int device)
     return fence;
 }
 
-/* If one thread opens fences and another gives them, all are on that one's shelf. */
+/* Searches all shelves: a thread that opens fences which another one gives has none on its own. The search may miss a
+ * fence that is given meanwhile. Then the caller makes one more event. */
 static __attribute__((noinline)) struct sm_fence *take_from_any_shelf(int device)
 {
     struct sm_fence *fence = NULL;
@@ -62,7 +64,7 @@ static synced_mem_status create_fence(int device, struct sm_fence **out)
         sm_slab_give(&fences, fence);
         return status;
     }
-    fence->device = device;
+    fence->device = (int16_t)device;
     sm_count_up(SM_COUNT_events, 1);
     *out = fence;
     return SYNCED_MEM_OK;

@@ -14,6 +14,7 @@
 #ifndef SM_FENCE_H
 #define SM_FENCE_H
 
+#include "base/shard.h"
 #include "device/device.h"
 
 #include <stdatomic.h>
@@ -38,13 +39,14 @@ struct sm_host_work {
     void (*drop)(struct sm_host_work *work);
 };
 
+/* One cache line, so that threads with fences of their own share none. */
 struct sm_fence {
     atomic_uint holders;
     atomic_uchar state; /* enum sm_fence_state; only moves forward while the fence is held */
     atomic_bool stray;  /* lost, and a part of the work may run all the same */
-    int device;         /* -1: the work is the host's alone, so no event exists */
-    uint64_t
-        stream; /* the serial of the stream that the fence was recorded on, or the serial that sm_fence_open() got */
+    int16_t device;     /* -1: the work is the host's alone, so no event exists */
+    /* The serial of the stream that the fence was recorded on, or the serial that sm_fence_open() got. */
+    uint64_t stream;
     /* Counts of the events recorded on the stream, read before this fence's and after it. An event is earlier if its
      * order is at most the since of the other. 0 of both: not known. */
     uint64_t since, order;
@@ -52,8 +54,10 @@ struct sm_fence {
     _Atomic uint64_t awaited_by;
     sm_event event;
     struct sm_host_work *work; /* of a fence from sm_fence_open(), else NULL */
-    struct sm_fence *next;     /* the next one in the pool */
+    struct sm_fence *next;     /* the next one on the shelf */
 };
+
+_Static_assert(sizeof(void *) < 8 || sizeof(struct sm_fence) == SM_CACHE_LINE, "a fence is one cache line");
 
 /* Records an event on the stream and stores a fence for all work queued there until now. The caller holds the fence
  * once. Does not block. On failure *out is unchanged. */

@@ -196,7 +196,7 @@ END_TEST
 
 static int ends_before[2];
 
-/* Has a socket of its own, as it starts CUDA later than the other roles. */
+/* Gets its socket by ends_before, as start_role() starts CUDA for a role that gets one. */
 static void make_start_and_work(int unused)
 {
     (void)unused;
@@ -207,7 +207,8 @@ static void make_start_and_work(int unused)
     work_for_ever(mem, ends_before[0]);
 }
 
-/* Where the lock is older, the work has ended when it falls. */
+/* If the lock is older than the descriptors of CUDA, the driver has ended the work when the lock falls. Linux and the
+ * driver do so without a promise (docs/design/sharing.md). */
 START_TEST(a_writer_that_has_started_later_is_killed_at_work)
 {
     if (!common)

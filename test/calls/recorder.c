@@ -2,108 +2,88 @@
 #include "recorder.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { LINE_LOG = 6, SLOTS_LOG = 14, SLOTS = 1 << SLOTS_LOG, PLACES = 4 };
+enum { LINE_LOG = 6, LINES_LOG = 14, LINES = 1 << LINES_LOG, PLACES = 8 };
 
-/* What a thread did with a cache line. */
-struct used {
-    uintptr_t line; /* 0: the slot is free */
-    long reads, writes;
-    const void *places[PLACES]; /* return addresses, of writes if there were any */
+struct place {
+    const void *address; /* a return address */
+    long moves;
 };
 
-static struct used all[RECORDED_THREADS][SLOTS];
-static _Thread_local struct used *own; /* NULL: the thread is not recorded */
+struct line {
+    uintptr_t number; /* 0: the slot is free */
+    unsigned holders; /* a bit for each thread whose processor has the line */
+    struct place places[PLACES];
+};
+
+static struct line lines[LINES];
+static _Thread_local unsigned own; /* the thread's bit; 0: it is not recorded */
 
 void recorder_begin(int thread)
 {
-    own = all[thread];
+    own = 1u << thread;
 }
 
 void recorder_end(void)
 {
-    own = NULL;
+    own = 0;
 }
 
 void recorder_clear(void)
 {
-    memset(all, 0, sizeof all);
+    memset(lines, 0, sizeof lines);
 }
 
-static struct used *find_line(struct used *of, uintptr_t line)
+static struct line *find_line(uintptr_t number)
 {
-    size_t slot = (size_t)((line * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - SLOTS_LOG));
-    while (of[slot].line && of[slot].line != line)
-        slot = (slot + 1) % SLOTS;
-    return &of[slot];
+    size_t slot = (size_t)((number * UINT64_C(0x9E3779B97F4A7C15)) >> (64 - LINES_LOG));
+    int tries = 0;
+    while (lines[slot].number && lines[slot].number != number && tries++ < LINES)
+        slot = (slot + 1) % LINES;
+    if (tries > LINES)
+        abort(); /* more lines than the table has room for */
+    lines[slot].number = number;
+    return &lines[slot];
 }
 
-static void note_place(struct used *used, const void *place)
+/* The last place stands for all that found no room. */
+static void note_move(struct line *line, const void *address)
 {
-    int i = 0;
-    while (i < PLACES && used->places[i] && used->places[i] != place)
-        i++;
-    if (i < PLACES)
-        used->places[i] = place;
+    struct place *place = line->places;
+    while (place < line->places + PLACES - 1 && place->address && place->address != address)
+        place++;
+    place->address = address;
+    place->moves++;
 }
 
-static void record(const volatile void *address, int writes, const void *place)
+static void record_line(uintptr_t number, int writes, const void *place)
 {
-    if (!own)
-        return;
-    const uintptr_t line = (uintptr_t)address >> LINE_LOG;
-    struct used *const used = find_line(own, line);
-    used->line = line;
-    if (writes && used->writes == 0)
-        memset(used->places, 0, sizeof used->places);
-    if (writes || used->writes == 0)
-        note_place(used, place);
-    *(writes ? &used->writes : &used->reads) += 1;
+    struct line *const line = find_line(number);
+    const int moves = writes ? (line->holders & ~own) != 0 : line->holders && !(line->holders & own);
+    line->holders = writes ? own : line->holders | own;
+    if (moves)
+        note_move(line, place);
 }
 
-static long count_line(uintptr_t line)
+static void record(const volatile void *address, size_t bytes, int writes, const void *place)
 {
-    long uses = 0, writes = 0, most = 0;
-    for (int i = 0; i < RECORDED_THREADS; i++) {
-        const struct used *const used = find_line(all[i], line);
-        uses += used->reads + used->writes;
-        writes += used->writes;
-        most = used->reads + used->writes > most ? used->reads + used->writes : most;
-    }
-    /* A line goes to another thread and back for each use by that one, and never if nobody writes it. */
-    const long moves = 2 * (uses - most);
-    return moves < writes ? moves : writes;
+    const uintptr_t first = (uintptr_t)address >> LINE_LOG;
+    const uintptr_t last = ((uintptr_t)address + bytes - 1) >> LINE_LOG;
+    for (uintptr_t number = first; own && bytes > 0 && number <= last; number++)
+        record_line(number, writes, place);
 }
 
-static int is_noted_before(int thread, uintptr_t line)
+long recorder_visit_moves(void (*visit)(const void *place, long moves))
 {
-    for (int i = 0; i < thread; i++)
-        if (find_line(all[i], line)->line)
-            return 1;
-    return 0;
-}
-
-static void visit_line(uintptr_t line, long times, void (*visit)(const void *place, long times))
-{
-    for (int i = 0; i < RECORDED_THREADS; i++) {
-        const struct used *const used = find_line(all[i], line);
-        for (int k = 0; k < PLACES && used->places[k]; k++)
-            visit(used->places[k], times);
-    }
-}
-
-long recorder_count_shared(void (*visit)(const void *place, long times))
-{
-    long all_times = 0;
-    for (int i = 0; i < RECORDED_THREADS; i++)
-        for (const struct used *used = all[i]; used < all[i] + SLOTS; used++) {
-            const long times = used->line && !is_noted_before(i, used->line) ? count_line(used->line) : 0;
-            if (times > 0)
-                visit_line(used->line, times, visit);
-            all_times += times;
+    long all = 0;
+    for (const struct line *line = lines; line < lines + LINES; line++)
+        for (const struct place *place = line->places; place < line->places + PLACES && place->moves > 0; place++) {
+            visit(place->address, place->moves);
+            all += place->moves;
         }
-    return all_times;
+    return all;
 }
 
 /* ---- The interface of the compiler ---- */
@@ -119,27 +99,27 @@ long recorder_count_shared(void (*visit)(const void *place, long times))
     void __tsan_volatile_write##bytes(void *address);                                                                  \
     void __tsan_read##bytes(void *address)                                                                             \
     {                                                                                                                  \
-        record(address, 0, HERE);                                                                                      \
+        record(address, bytes, 0, HERE);                                                                               \
     }                                                                                                                  \
     void __tsan_write##bytes(void *address)                                                                            \
     {                                                                                                                  \
-        record(address, 1, HERE);                                                                                      \
+        record(address, bytes, 1, HERE);                                                                               \
     }                                                                                                                  \
     void __tsan_unaligned_read##bytes(void *address)                                                                   \
     {                                                                                                                  \
-        record(address, 0, HERE);                                                                                      \
+        record(address, bytes, 0, HERE);                                                                               \
     }                                                                                                                  \
     void __tsan_unaligned_write##bytes(void *address)                                                                  \
     {                                                                                                                  \
-        record(address, 1, HERE);                                                                                      \
+        record(address, bytes, 1, HERE);                                                                               \
     }                                                                                                                  \
     void __tsan_volatile_read##bytes(void *address)                                                                    \
     {                                                                                                                  \
-        record(address, 0, HERE);                                                                                      \
+        record(address, bytes, 0, HERE);                                                                               \
     }                                                                                                                  \
     void __tsan_volatile_write##bytes(void *address)                                                                   \
     {                                                                                                                  \
-        record(address, 1, HERE);                                                                                      \
+        record(address, bytes, 1, HERE);                                                                               \
     }
 
 ACCESSES(1)
@@ -147,12 +127,6 @@ ACCESSES(2)
 ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
-
-#define EACH_LINE(address, bytes, writes)                                                                              \
-    do {                                                                                                               \
-        for (size_t at = 0; at < (bytes); at += (size_t)1 << LINE_LOG)                                                 \
-            record((const char *)(address) + at, writes, HERE);                                                        \
-    } while (0)
 
 void __tsan_init(void);
 void __tsan_func_entry(void *place);
@@ -175,12 +149,37 @@ void __tsan_func_exit(void)
 
 void __tsan_read_range(void *address, size_t bytes)
 {
-    EACH_LINE(address, bytes, 0);
+    record(address, bytes, 0, HERE);
 }
 
 void __tsan_write_range(void *address, size_t bytes)
 {
-    EACH_LINE(address, bytes, 1);
+    record(address, bytes, 1, HERE);
+}
+
+/* Newer clangs call these instead of the functions of the C library. */
+void *__tsan_memcpy(void *target, const void *source, size_t bytes);
+void *__tsan_memmove(void *target, const void *source, size_t bytes);
+void *__tsan_memset(void *target, int value, size_t bytes);
+
+void *__tsan_memcpy(void *target, const void *source, size_t bytes)
+{
+    record(source, bytes, 0, HERE);
+    record(target, bytes, 1, HERE);
+    return memcpy(target, source, bytes);
+}
+
+void *__tsan_memmove(void *target, const void *source, size_t bytes)
+{
+    record(source, bytes, 0, HERE);
+    record(target, bytes, 1, HERE);
+    return memmove(target, source, bytes);
+}
+
+void *__tsan_memset(void *target, int value, size_t bytes)
+{
+    record(target, bytes, 1, HERE);
+    return memset(target, value, bytes);
 }
 
 #define CHANGE(bits, name, operation)                                                                                  \
@@ -188,7 +187,7 @@ void __tsan_write_range(void *address, size_t bytes)
     uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *at, uint##bits##_t value, int order)          \
     {                                                                                                                  \
         (void)order;                                                                                                   \
-        record(at, 1, HERE);                                                                                           \
+        record(at, sizeof *at, 1, HERE);                                                                               \
         return operation(at, value, __ATOMIC_SEQ_CST);                                                                 \
     }
 
@@ -199,7 +198,7 @@ void __tsan_write_range(void *address, size_t bytes)
                                                           uint##bits##_t value, int order, int failed)                 \
     {                                                                                                                  \
         (void)order, (void)failed;                                                                                     \
-        record(at, 1, HERE);                                                                                           \
+        record(at, sizeof *at, 1, HERE);                                                                               \
         return __atomic_compare_exchange_n(at, expected, value, is_weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);          \
     }
 
@@ -211,7 +210,7 @@ void __tsan_write_range(void *address, size_t bytes)
                                                               uint##bits##_t value, int order, int failed)             \
     {                                                                                                                  \
         (void)order, (void)failed;                                                                                     \
-        record(at, 1, HERE);                                                                                           \
+        record(at, sizeof *at, 1, HERE);                                                                               \
         (void)__atomic_compare_exchange_n(at, &expected, value, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                \
         return expected;                                                                                               \
     }
@@ -222,13 +221,13 @@ void __tsan_write_range(void *address, size_t bytes)
     uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *at, int order)                            \
     {                                                                                                                  \
         (void)order;                                                                                                   \
-        record(at, 0, HERE);                                                                                           \
+        record(at, sizeof *at, 0, HERE);                                                                               \
         return __atomic_load_n(at, __ATOMIC_SEQ_CST);                                                                  \
     }                                                                                                                  \
     void __tsan_atomic##bits##_store(volatile uint##bits##_t *at, uint##bits##_t value, int order)                     \
     {                                                                                                                  \
         (void)order;                                                                                                   \
-        record(at, 1, HERE);                                                                                           \
+        record(at, sizeof *at, 1, HERE);                                                                               \
         __atomic_store_n(at, value, __ATOMIC_SEQ_CST);                                                                 \
     }                                                                                                                  \
     CHANGE(bits, exchange, __atomic_exchange_n)                                                                        \

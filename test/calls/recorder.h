@@ -1,10 +1,11 @@
 /*
- * Records the cache lines that threads use in functions compiled with -fsanitize=thread, whose runtime this replaces.
+ * Counts how often cache lines move between threads, in functions compiled with -fsanitize=thread, whose runtime this
+ * replaces. A line moves to a thread that reads what another has written, or writes what another has.
  */
 #ifndef RECORDER_H
 #define RECORDER_H
 
-/* A thread from 0 to RECORDED_THREADS - 1 begins and ends its record. What others do is not recorded. */
+/* The accesses of the calling thread are recorded from now on, until recorder_end(). One thread at a time. */
 enum { RECORDED_THREADS = 4 };
 void recorder_begin(int thread);
 void recorder_end(void);
@@ -12,8 +13,7 @@ void recorder_end(void);
 /* Forgets all. */
 void recorder_clear(void);
 
-/* Returns how often threads wrote or read lines that another thread had changed or would change, at most. visit, with
- * no thread recording, gets each place of the program that used such a line, and how often. */
-long recorder_count_shared(void (*visit)(const void *place, long times));
+/* Returns the number of moves. visit gets each place of the program to which lines moved, and how often. */
+long recorder_visit_moves(void (*visit)(const void *place, long moves));
 
 #endif

@@ -179,7 +179,7 @@ synced_mem_status sm_cuda_resolve(int wanted, int *device)
     return SYNCED_MEM_OK;
 }
 
-/* Stores once: all threads read the flag, often. */
+/* Stores only a change: all threads read the flag, often. */
 static void note_use(void)
 {
     if (!atomic_load_explicit(&in_use, memory_order_relaxed))
