@@ -1,6 +1,11 @@
 /* Checks debug mode with views: stale parts are protected where they fill pages, and all other bytes can be used. */
 #include "debug_kit.h"
 
+#include "object/span.h"
+#include "stream/fence.h"
+
+#include <unistd.h>
+
 enum { PAGES = 8 };
 
 static synced_mem *root, *views[PAGES];
@@ -125,6 +130,14 @@ static void read_stale_after_page_locking(void)
     touch_to_read(data + 3 * PAGE);
 }
 
+/* The copy thread may still be at work on one part when another has arrived. */
+static void await_pull(synced_mem *view)
+{
+    struct sm_copy *const copy = sm_copy_of(sm_first_record(view), SM_CPU);
+    while (sm_fence_poll(copy->write))
+        (void)usleep(100);
+}
+
 /* While a pull to the caller's memory is in flight, the host copies of cleared parts are not protected. They are by the
  * access that fills the parts, once the pull is over. */
 static void read_stale_after_zeros(void)
@@ -142,6 +155,8 @@ static void read_stale_after_zeros(void)
     touch_to_read(memory + (size_t)page * PAGE);
     gpu_unhold();
     OK(synced_mem_wait(views[5]));
+    await_pull(views[1]);
+    await_pull(views[2]);
     touch_to_read(memory + (size_t)page * PAGE);
     (void)fputs("pulled\n", stderr);
     ck_assert_ptr_nonnull(synced_mem_gpu_data_on(root, stream));
