@@ -412,13 +412,14 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
 }
 
 /* Returns the pointer again to a stream that has it to read. The hot path does the same, but knows only the last of
- * several streams. */
+ * several streams, until they are a set. */
 static bool give_to_read_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
 {
     struct sm_record *const record = sm_first_record(mem);
     struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
     if (!sm_has_one_record(mem) || !(sm_head(record) & sm_bit(SM_GPU)) || !sm_inflight_give_again(copy, handle))
         return false;
+    sm_publish_readers_together(copy);
     finish_record(record, SM_GPU, SM_READ);
     *out = sm_copy_data(copy);
     return true;

@@ -3,6 +3,7 @@
 #define SM_ACCESS_H
 
 #include "object/transaction.h"
+#include "stream/stream_set.h"
 
 /* The hot path of an access that has nothing to do, by the host or any stream: returns the published pointer; NULL:
  * sm_access() has work. Takes no lock. One acquire load makes visible all that the publishing thread did before. */
@@ -17,7 +18,8 @@ static inline bool sm_access_hot_on(const struct synced_mem *mem, enum sm_mode m
                                     void **out)
 {
     const struct sm_stream *const on = atomic_load_explicit(&mem->on[mode != SM_READ], memory_order_acquire);
-    if (atomic_load_explicit(&on->hot, memory_order_relaxed) != handle)
+    const synced_mem_stream hot = atomic_load_explicit(&on->hot, memory_order_relaxed);
+    if (hot != handle && !(hot == SM_HANDLE_OF_SET && sm_stream_set_has(on, handle)))
         return false;
     *out = atomic_load_explicit(atomic_load_explicit(&mem->gpu_data_at, memory_order_relaxed), memory_order_relaxed);
     return true;

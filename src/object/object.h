@@ -146,7 +146,8 @@ struct synced_mem {
     /* The hot path without a stream: the pointer that a read ([0]), or a mutable access or overwrite ([1]), of a side
      * returns at once. NULL: the access takes the lock. */
     _Atomic(void *) ready[SM_SIDES][2];
-    /* The hot path on a stream: the stream that gets the device copy's pointer at once. Never NULL. */
+    /* The hot path on a stream: the stream that gets the device copy's pointer at once, or to read a set of streams
+     * (stream_set.h). Never NULL. */
     _Atomic(struct sm_stream *) on[2];
     union {
         struct sm_record record; /* a view that has bytes uses size, head and kind of it */

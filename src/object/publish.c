@@ -8,13 +8,16 @@
 #include "object/guarding.h"
 #include "object/piece_tree.h"
 #include "object/span.h"
+#include "stream/stream_set.h"
 
 /* The target of on while no stream may have the pointer. Its handle matches no stream. */
 static struct sm_stream no_stream = {.hot = SM_NO_HANDLE, .kind = SM_STREAM_ANY};
 
-/* The streams that have a copy's pointer to read: the one that was given it last, and whether one is no stream. */
+/* Those that have a copy's pointer to read: the stream that was given it last, whether there are others, and whether one
+ * is no stream. */
 struct readers {
     struct sm_stream *last;
+    bool are_several;
     bool has_streamless;
 };
 
@@ -24,10 +27,40 @@ static inline __attribute__((always_inline)) struct readers find_readers(const s
     for (const struct sm_use *use = copy->reads; use; use = use->next) {
         if (!sm_use_is_open(use))
             continue;
+        found.are_several = found.last != NULL;
         found.last = found.last ? found.last : use->by;
         found.has_streamless = found.has_streamless || use->by->kind == SM_STREAM_ANY;
     }
     return found;
+}
+
+/* Lists the streams that the hot path may find, the last one first, and one more at most than a set has room for. */
+static unsigned list_readers(const struct sm_copy *copy, struct sm_stream *readers[SM_SET_MOST + 1])
+{
+    unsigned count = 0;
+    for (const struct sm_use *use = copy->reads; use && count <= SM_SET_MOST; use = use->next)
+        if (sm_use_is_open(use) && sm_stream_can_be_hot(use->by))
+            readers[count++] = use->by;
+    return count;
+}
+
+void sm_publish_readers_together(const struct sm_copy *copy)
+{
+    struct sm_stream *readers[SM_SET_MOST + 1];
+    const unsigned count = list_readers(copy, readers);
+    if (count > 1 && count <= SM_SET_MOST)
+        sm_stream_set_make(readers, count);
+}
+
+/* Returns the set of the streams that read, or the last of them, or no_stream. */
+static __attribute__((noinline)) struct sm_stream *choose_of_several(const struct sm_copy *copy)
+{
+    struct sm_stream *readers[SM_SET_MOST + 1];
+    const unsigned count = list_readers(copy, readers);
+    struct sm_stream *const set = count > 1 && count <= SM_SET_MOST ? sm_stream_set_find(readers, count) : NULL;
+    if (set)
+        return set;
+    return count > 0 ? readers[0] : &no_stream;
 }
 
 /* The publication of a record depends on these. Each is read once. */
@@ -57,9 +90,9 @@ static inline bool is_host_ready(const struct facts *facts, bool writing)
     return !writing || (facts->head == SYNCED_MEM_AT_CPU && !host->read_only && !sm_inflight_last_reader(host));
 }
 
-/* Chooses what is published for the mode. */
+/* Chooses what is published for the mode. together: several streams that read may be published as a set. */
 static inline __attribute__((always_inline)) void choose_published(const struct facts *facts, bool writing,
-                                                                   struct sm_published *chosen)
+                                                                   bool together, struct sm_published *chosen)
 {
     const struct sm_copy *const gpu = facts->gpu;
     if (is_host_ready(facts, writing))
@@ -79,7 +112,9 @@ static inline __attribute__((always_inline)) void choose_published(const struct 
     if (by.has_streamless && !is_blocked && !(writing && gpu->read_only))
         chosen->ready[SM_GPU][writing] = sm_copy_data(gpu);
     /* After a failed call a stream that writes on comes behind the transfer that the call has queued. */
-    if (sm_stream_can_be_hot(by.last) && !(writing && is_blocked))
+    if (by.are_several && together && !gpu->writer)
+        chosen->on[writing] = choose_of_several(gpu);
+    else if (sm_stream_can_be_hot(by.last) && !(writing && is_blocked))
         chosen->on[writing] = by.last;
 }
 
@@ -106,13 +141,14 @@ void sm_publish_nothing(struct synced_mem *mem)
 }
 
 /* In debug mode each overwrite fills its memory. */
-static inline __attribute__((always_inline)) struct sm_published choose_all_published(const struct sm_record *record)
+static inline __attribute__((always_inline)) struct sm_published choose_all_published(const struct sm_record *record,
+                                                                                      bool together)
 {
     const struct facts facts = {sm_raw_head(record), sm_slot_of(record, SM_CPU), sm_slot_of(record, SM_GPU)};
     struct sm_published chosen = {.on = {&no_stream, &no_stream}};
-    choose_published(&facts, false, &chosen);
+    choose_published(&facts, false, together, &chosen);
     if (facts.head < SYNCED_MEM_SYNCED && !sm_guard_on())
-        choose_published(&facts, true, &chosen);
+        choose_published(&facts, true, together, &chosen);
     return chosen;
 }
 
@@ -142,7 +178,7 @@ void sm_publish_piece(struct sm_piece *piece)
 {
     const struct sm_record *const record = &piece->record;
     prepare_publication(record);
-    const struct sm_published chosen = choose_all_published(record);
+    const struct sm_published chosen = choose_all_published(record, true);
     piece->record.at_rest =
         sm_part_has_no_write(sm_slot_of(record, SM_CPU)) && sm_part_has_no_write(sm_slot_of(record, SM_GPU));
     sm_piece_tree_mark(piece);
@@ -153,7 +189,7 @@ void sm_publish_filled(struct sm_piece *piece, struct sm_filled *filled)
 {
     prepare_publication(&piece->record);
     piece->record.at_rest = false;
-    *filled = (struct sm_filled){choose_all_published(&piece->record), sm_needed_marks(piece)};
+    *filled = (struct sm_filled){choose_all_published(&piece->record, false), sm_needed_marks(piece)};
     sm_piece_tree_mark(piece);
     store_published_of_piece(piece, &filled->published, sm_bit(SM_GPU));
 }
@@ -218,7 +254,7 @@ void sm_publish(struct sm_record *record)
         return;
     }
     prepare_publication(record);
-    struct sm_published chosen = choose_all_published(record); /* in registers */
+    struct sm_published chosen = choose_all_published(record, true); /* in registers */
     struct synced_mem *const mem = sm_owner_of(record);
     for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_evictable_of(mem); side++)
         choose_of_evictable(mem, &chosen, side);
@@ -265,6 +301,18 @@ void sm_withdraw_all(struct sm_piece *piece)
 
 /* ---- Checks ---- */
 
+/* Returns whether the stream, or each of the set, was given the pointer and uses it. */
+static bool have_pointer(const struct sm_copy *copy, const struct sm_stream *on, bool writing)
+{
+    if (atomic_load_explicit(&on->hot, memory_order_relaxed) != SM_HANDLE_OF_SET)
+        return sm_inflight_has(copy, on, writing);
+    struct sm_stream *const *members;
+    bool have = !writing;
+    for (unsigned i = sm_stream_set_members(on, &members); i > 0; i--)
+        have = have && sm_inflight_has(copy, members[i - 1], false);
+    return have;
+}
+
 static bool is_published_well(const struct synced_mem *mem, const struct sm_record *record, bool writing)
 {
     const unsigned head = sm_raw_head(record);
@@ -279,7 +327,7 @@ static bool is_published_well(const struct synced_mem *mem, const struct sm_reco
     if (on == &no_stream)
         return true;
     return (writing ? head == sm_bit(SM_GPU) : (head & sm_bit(SM_GPU)) != 0) &&
-           sm_inflight_has(sm_copy_of(record, SM_GPU), on, writing);
+           have_pointer(sm_copy_of(record, SM_GPU), on, writing);
 }
 
 bool sm_publication_is_valid(const struct sm_record *record)

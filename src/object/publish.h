@@ -25,6 +25,10 @@ static inline void sm_prefetch_hot(const struct sm_record *record)
 /* Publishes nothing for a new object. A view, or a divided root, has the head SM_HEAD_OF_PIECES then. */
 void sm_publish_nothing(struct synced_mem *mem);
 
+/* Lets the streams that have the copy's pointer to read be published as a set from now on. The hot path finds only the
+ * last of them otherwise. */
+void sm_publish_readers_together(const struct sm_copy *copy);
+
 /* Publishes what the record's state allows, for all objects that are exactly this record. Prunes the record's work in
  * flight. */
 void sm_publish(struct sm_record *record);

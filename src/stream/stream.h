@@ -48,6 +48,9 @@ enum sm_stream_kind {
 /* An address that matches no handle. The hot path compares with it where no stream may match. */
 extern char sm_no_stream;
 #define SM_NO_HANDLE ((synced_mem_stream)(void *)&sm_no_stream)
+/* Another one, of a set of streams (stream_set.h). */
+extern char sm_set_of_streams;
+#define SM_HANDLE_OF_SET ((synced_mem_stream)(void *)&sm_set_of_streams)
 
 /* Many programs use this handle for no stream. No struct ever has it. */
 #define SM_HANDLE_OF_NONE ((synced_mem_stream)UINTPTR_MAX)

@@ -7,6 +7,7 @@
 static _Atomic uint64_t last_serial;
 
 char sm_no_stream;
+char sm_set_of_streams;
 
 const char *const sm_stream_kinds[] = {[SM_STREAM_CREATED] = "the caller's stream",
                                        [SM_STREAM_PER_THREAD] = "a thread's default stream",

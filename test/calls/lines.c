@@ -1,6 +1,6 @@
 /*
- * Prints how often cache lines move between threads with objects and streams of their own, whose calls take turns.
- * lines.py reads it. The library is built as for calls.c.
+ * Prints how often cache lines move between threads that have objects and streams of their own, or read objects
+ * together. Their calls take turns. lines.py reads it. The library is built as for calls.c.
  */
 #include "recorder.h"
 #include "synced_mem.h"
@@ -97,6 +97,13 @@ static void make_view(struct thread *its, int i)
 }
 
 static synced_mem *of_all;
+static synced_mem *read_by_all[OBJECTS];
+
+static void read_what_all_read(struct thread *its, int i)
+{
+    CHECK(synced_mem_cpu_data(read_by_all[i]));
+    CHECK(synced_mem_gpu_data_on(read_by_all[i], its->stream));
+}
 
 /* The control: its line moves to each thread at its turn, and the test must see that. */
 static void retain_what_all_have(struct thread *its, int i)
@@ -112,6 +119,7 @@ static const struct work {
 } works[] = {
     {"retain and release of a common object", retain_what_all_have},
     {"cpu_data", read_on_host},
+    {"cpu_data and gpu_data_on of what all threads read", read_what_all_read},
     {"release_data and overwrite_cpu_data", overwrite_on_host},
     {"release_data and overwrite_gpu_data_on", overwrite_on_device},
     {"mutable_gpu_data_on and end_use_on", use_on_device},
@@ -175,6 +183,8 @@ int main(void)
         CHECK(cudaStreamCreateWithFlags(&threads[i].stream, cudaStreamNonBlocking) == cudaSuccess);
     }
     OK(synced_mem_create(&of_all, SIZE, NULL));
+    for (int i = 0; i < OBJECTS; i++)
+        OK(synced_mem_create(&read_by_all[i], SIZE, NULL));
     for (int i = 0; i < RECORDED_THREADS; i++)
         CHECK(pthread_create(&ids[i], NULL, run_works, &threads[i]) == 0);
     for (int number = 0; number < WORKS; number++) {
@@ -187,5 +197,7 @@ int main(void)
     for (int i = 0; i < RECORDED_THREADS; i++)
         CHECK(pthread_join(ids[i], NULL) == 0);
     OK(synced_mem_release(of_all));
+    for (int i = 0; i < OBJECTS; i++)
+        OK(synced_mem_release(read_by_all[i]));
     return 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails if cache lines move between threads that use objects and streams of their own.
+"""Fails if cache lines move between threads that use objects of their own, or read objects together.
 
     lines.py PROGRAM
 
