@@ -4,6 +4,8 @@
 #include "object/access.h"
 #include "published.h"
 
+#include <pthread.h>
+
 enum { SIZE = 256, READERS = 4, MANY = SM_SET_MOST + 2 };
 
 static synced_mem_stream streams[MANY];
@@ -165,6 +167,43 @@ START_TEST(one_writes)
 }
 END_TEST
 
+static synced_mem *common;
+
+static void *read_often(void *stream)
+{
+    enum { READS = 300, ENDS = 50 };
+    for (int i = 1; i <= READS; i++) {
+        ck_assert_ptr_nonnull(synced_mem_gpu_data_on(common, stream));
+        if (i % ENDS == 0)
+            OK(synced_mem_end_use_on(common, stream));
+    }
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(common, stream));
+    return NULL;
+}
+
+/* Threads with a stream each join and leave meanwhile. */
+START_TEST(threads_read_together)
+{
+    enum { TIMES = 5 };
+    pthread_t threads[READERS];
+    common = make_at_cpu(SIZE, 1);
+    open_streams(READERS);
+    for (int time = 0; time < TIMES; time++) {
+        for (int i = 0; i < READERS; i++)
+            ck_assert_int_eq(pthread_create(&threads[i], NULL, read_often, streams[i]), 0);
+        for (int i = 0; i < READERS; i++)
+            ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        read_by_all(common, READERS);
+        ck_assert_ptr_nonnull(synced_mem_gpu_data_on(common, streams[0]));
+        ck_assert_uint_eq(count_hot(common, READERS), READERS);
+        gpu_fill(synced_mem_mutable_gpu_data_on(common, streams[1]), SIZE, 2 + (unsigned)time, streams[1]);
+        ck_assert(host_is(synced_mem_cpu_data(common), SIZE, 2 + (unsigned)time));
+    }
+    OK(synced_mem_release(common));
+    close_streams(READERS);
+}
+END_TEST
+
 /* A view and its root have sets of their own. A view that cuts them withdraws both. */
 START_TEST(views_have_sets)
 {
@@ -194,6 +233,6 @@ Suite *suite(void)
     Suite *const made = suite_create("readers");
     TCase *const tests = add_case(made, "readers");
     add_gpu_tests(tests, all_are_hot, too_many_for_a_set, one_joins, one_ends, one_is_done, one_writes,
-                  views_have_sets);
+                  threads_read_together, views_have_sets);
     return made;
 }
