@@ -56,6 +56,7 @@ static const struct part {
     {"accessors", measure_instructions},
     {"accessors", measure_accessors},
     {"accessors", measure_accessor_threads},
+    {"accessors", measure_common_reads},
     {"host", measure_first_reads},
     {"transfers", measure_pinned_transfers},
     {"transfers", measure_both_directions},

@@ -28,6 +28,7 @@ enum { KIB = 1024, MIB = 1024 * 1024, GIB = 1024 * 1024 * 1024 };
 /* The parts of the groups. Each runs in a process of its own. */
 void measure_accessors(void);
 void measure_accessor_threads(void);
+void measure_common_reads(void);
 void measure_instructions(void);
 void measure_first_reads(void);
 void measure_pinned_transfers(void);

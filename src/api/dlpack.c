@@ -69,7 +69,8 @@ static synced_mem_status access_side(synced_mem *mem, const synced_mem_dlpack_op
         return access_without_stream(mem, SM_CPU, mode, data);
     if (options->stream == SYNCED_MEM_NO_STREAM)
         return access_without_stream(mem, SM_GPU, mode, data);
-    if (sm_access_hot_on(mem, mode, options->stream, data))
+    if (sm_access_hot_on(mem, mode, options->stream, data) ||
+        (mode == SM_READ && sm_access_hot_together(mem, options->stream, data)))
         return SYNCED_MEM_OK;
     return sm_access_on(mem, mode, options->stream, data);
 }

@@ -182,6 +182,8 @@ static __attribute__((noinline)) void *access_slowly_on(synced_mem *mem, synced_
                                                         const char *function)
 {
     void *data = NULL;
+    if (mem && mode == SM_READ && sm_access_hot_together(mem, stream, &data))
+        return data;
     sm_caller_begin(function, mem);
     const synced_mem_status status = mem ? sm_access_on(mem, mode, stream, &data) : sm_no_object();
     (void)sm_report(status, function, mem ? sm_object_name(mem) : NULL);

@@ -295,12 +295,12 @@ static unsigned replace_earlier_uses(struct sm_use **list, const struct sm_strea
     return others;
 }
 
-/* Polls the uses of a list and forgets those that are over. It also ends open uses of streams that get no more work.
- * Nothing else polls them. */
-static void poll_uses(struct sm_copy *copy, struct sm_use *list)
+/* Polls the uses of a list and forgets those that are over. ends: also ends open uses of streams that get no more work,
+ * which nothing else does. The caller publishes the object anew then. */
+static void poll_uses(struct sm_copy *copy, struct sm_use *list, bool ends)
 {
     for (struct sm_use *use = list; use; use = use->next) {
-        if (sm_use_is_open(use) && sm_stream_is_over(use->by) &&
+        if (ends && sm_use_is_open(use) && sm_stream_is_over(use->by) &&
             sm_stream_end_use(use->by, &use->fence) == SYNCED_MEM_OK) {
             sm_stream_drop(use->by);
             use->by = sm_ended_use;
@@ -320,12 +320,12 @@ static unsigned count_uses(const struct sm_use *list)
 }
 
 /* Rare work is not inlined, so that a call without it saves few registers. */
-static __attribute__((noinline)) void poll_long_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
+static __attribute__((noinline)) void poll_long_lists(struct sm_copy *copy, unsigned reads, unsigned covered, bool ends)
 {
     if (reads >= MANY_USES)
-        poll_uses(copy, copy->reads);
+        poll_uses(copy, copy->reads, ends);
     if (covered >= MANY_USES)
-        poll_uses(copy, copy->covered);
+        poll_uses(copy, copy->covered, ends);
 }
 
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence,
@@ -334,7 +334,7 @@ void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_f
     const unsigned reads = copy->reads ? replace_earlier_uses(&copy->reads, NULL, fence, replaced) : 0;
     const unsigned covered = copy->covered ? replace_earlier_uses(&copy->covered, NULL, fence, replaced) : 0;
     if (reads >= MANY_USES || covered >= MANY_USES)
-        poll_long_lists(copy, reads, covered);
+        poll_long_lists(copy, reads, covered, false);
     *reserved = (struct sm_use){.fence = fence};
     sm_use_prepend(&copy->reads, reserved);
 }
@@ -414,11 +414,11 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
         const unsigned reads = count_uses(copy->reads);
         const unsigned covered = count_uses(copy->covered);
         if (reads >= MANY_USES || covered >= MANY_USES)
-            poll_long_lists(copy, reads, covered);
+            poll_long_lists(copy, reads, covered, true);
         use = reserved;
         use->by = stream;
     }
-    /* The stream that was given the pointer last comes first, where the hot path finds it. */
+    /* The stream that was given the pointer last comes first, where the hot path finds it if there is no set. */
     sm_use_prepend(&copy->reads, use);
 }
 

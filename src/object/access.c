@@ -10,6 +10,7 @@
 #include "object/gate.h"
 #include "object/span.h"
 #include "stream/shared_ends.h"
+#include "stream/stream_set.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -409,6 +410,15 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
     }
     *out = get_pointer(mem, SM_GPU);
     return SYNCED_MEM_OK;
+}
+
+bool sm_access_hot_together(const struct synced_mem *mem, synced_mem_stream handle, void **out)
+{
+    const struct sm_stream *const on = atomic_load_explicit(&mem->on[0], memory_order_acquire);
+    if (atomic_load_explicit(&on->hot, memory_order_relaxed) != SM_HANDLE_OF_SET || !sm_stream_set_has(on, handle))
+        return false;
+    *out = atomic_load_explicit(atomic_load_explicit(&mem->gpu_data_at, memory_order_relaxed), memory_order_relaxed);
+    return true;
 }
 
 /* Returns the pointer again to a stream that has it to read. The hot path does the same, but knows only the last of

@@ -3,7 +3,6 @@
 #define SM_ACCESS_H
 
 #include "object/transaction.h"
-#include "stream/stream_set.h"
 
 /* The hot path of an access that has nothing to do, by the host or any stream: returns the published pointer; NULL:
  * sm_access() has work. Takes no lock. One acquire load makes visible all that the publishing thread did before. */
@@ -18,12 +17,15 @@ static inline bool sm_access_hot_on(const struct synced_mem *mem, enum sm_mode m
                                     void **out)
 {
     const struct sm_stream *const on = atomic_load_explicit(&mem->on[mode != SM_READ], memory_order_acquire);
-    const synced_mem_stream hot = atomic_load_explicit(&on->hot, memory_order_relaxed);
-    if (hot != handle && !(hot == SM_HANDLE_OF_SET && sm_stream_set_has(on, handle)))
+    if (atomic_load_explicit(&on->hot, memory_order_relaxed) != handle)
         return false;
     *out = atomic_load_explicit(atomic_load_explicit(&mem->gpu_data_at, memory_order_relaxed), memory_order_relaxed);
     return true;
 }
+
+/* The same to read, on one of several streams that read together. Not inline, so that the accessors, which compare with
+ * one stream before, save no register. */
+bool sm_access_hot_together(const struct synced_mem *mem, synced_mem_stream handle, void **out);
 
 /* All other functions take and release the object's lock. None holds it during a wait for a fence on the host, or
  * during a callback. Three other things can block with the lock held: a copy from or to pageable memory that is too

@@ -137,7 +137,8 @@ struct sm_position {
  *
  *    ready[side][...] is set           =>  the head has the side's bit, and ready is copy[side]->data
  *    ready[side][writing] is set       =>  the head has no other bit
- *    on[...] is set                    =>  the head has the device's bit, and the stream was given the copy's pointer
+ *    on[...] is set                    =>  the head has the device's bit, and the stream was given the copy's pointer, or
+ *                                          each stream of the set was
  *    on[writing] is set                =>  the head has no other bit, and that stream may write now
  *
  * Only publish.c writes ready and on, and shows the head in objects that are one piece.

@@ -34,12 +34,14 @@ static inline __attribute__((always_inline)) struct readers find_readers(const s
     return found;
 }
 
-/* Lists the streams that the hot path may find, the last one first, and one more at most than a set has room for. */
+/* Lists the streams that the hot path may find, the last one first, and one more at most than a set has room for. A
+ * stream that is done has no handle. */
 static unsigned list_readers(const struct sm_copy *copy, struct sm_stream *readers[SM_SET_MOST + 1])
 {
     unsigned count = 0;
     for (const struct sm_use *use = copy->reads; use && count <= SM_SET_MOST; use = use->next)
-        if (sm_use_is_open(use) && sm_stream_can_be_hot(use->by))
+        if (sm_use_is_open(use) && sm_stream_can_be_hot(use->by) &&
+            atomic_load_explicit(&use->by->hot, memory_order_relaxed) != SM_NO_HANDLE)
             readers[count++] = use->by;
     return count;
 }
@@ -189,6 +191,7 @@ void sm_publish_filled(struct sm_piece *piece, struct sm_filled *filled)
 {
     prepare_publication(&piece->record);
     piece->record.at_rest = false;
+    /* The fill has ended all uses but the stream's own. */
     *filled = (struct sm_filled){choose_all_published(&piece->record, false), sm_needed_marks(piece)};
     sm_piece_tree_mark(piece);
     store_published_of_piece(piece, &filled->published, sm_bit(SM_GPU));

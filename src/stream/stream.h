@@ -57,25 +57,26 @@ extern char sm_set_of_streams;
 /* SYNCED_MEM_STREAM_LIBRARY: stands for any internal stream. No struct ever has it. */
 #define SM_HANDLE_OF_LIBRARY ((synced_mem_stream)(UINTPTR_MAX - 1))
 
-/* Threads that use a stream each write its struct, so two structs share no cache line. */
+/* Threads that use a stream each write its struct, so two structs share no cache line. The hot path of other threads
+ * reads the first line, of which little changes while the stream is known. */
 struct sm_stream {
-    _Alignas(SM_CACHE_LINE) _Atomic(synced_mem_stream) hot; /* the caller's handle, or SM_NO_HANDLE */
+    _Alignas(SM_CACHE_LINE) _Atomic(synced_mem_stream) hot; /* the caller's handle, SM_NO_HANDLE, or of a set */
     synced_mem_stream handle;
     uint64_t serial; /* never used again */
     uint64_t id;     /* the runtime's id of a created stream; 0 if the runtime gives none */
     uint64_t thread; /* the number of the thread whose default stream it is; else 0 */
     struct sm_stream *next;
-    /* Once the stream is done: for all work that it was given. Of an internal stream that sm_internal_stream_behind()
-     * finds: for all work queued there, or NULL if some has no fence yet, or its last fence is unknown. */
-    _Atomic(struct sm_fence *) last;
-    atomic_uint holders; /* of created and per-thread streams; a bucket that keeps the struct is one */
-    /* Of created and per-thread streams: held from a read of the state until the work that depends on it is queued. */
-    struct sm_mutex lock;
     int device;
     unsigned number; /* of a created or per-thread stream: counts these structs of the device */
     unsigned char kind;
-    atomic_uchar state;      /* of a created or per-thread stream, see stream.c; all but KNOWN are final */
-    atomic_bool orphaned;    /* the thread of this per-thread stream has ended */
+    atomic_uchar state;   /* of a created or per-thread stream, see stream.c; all but KNOWN are final */
+    atomic_bool orphaned; /* the thread of this per-thread stream has ended */
+    /* Once the stream is done: for all work that it was given. Of an internal stream that sm_internal_stream_behind()
+     * finds: for all work queued there, or NULL if some has no fence yet, or its last fence is unknown. */
+    _Alignas(SM_CACHE_LINE) _Atomic(struct sm_fence *) last;
+    atomic_uint holders; /* of created and per-thread streams; a bucket that keeps the struct is one */
+    /* Of created and per-thread streams: held from a read of the state until the work that depends on it is queued. */
+    struct sm_mutex lock;
     _Atomic uint64_t fences; /* counts the events recorded */
     atomic_uint frees;       /* counts the frees in the stream's order */
     atomic_uint awaited;     /* the number of these frees that are known to be over */

@@ -57,8 +57,10 @@ struct sm_stream *sm_stream_set_find(struct sm_stream *const *streams, unsigned 
 void sm_stream_set_make(struct sm_stream *const *streams, unsigned count)
 {
     struct sm_stream *sorted[SM_SET_MOST];
-    sort_streams(sorted, streams, count);
     bool exists = false;
+    sort_streams(sorted, streams, count);
+    if (!find_place(sorted, count, &exists) || exists)
+        return;
     sm_lock_briefly(&making);
     struct set *const set = find_place(sorted, count, &exists);
     if (set && !exists) {

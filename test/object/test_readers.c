@@ -3,6 +3,7 @@
 
 #include "object/access.h"
 #include "published.h"
+#include "stream/stream_set.h"
 
 #include <pthread.h>
 
@@ -29,7 +30,7 @@ static void close_streams(int count)
 static bool is_hot(synced_mem *mem, synced_mem_stream stream)
 {
     void *data = NULL;
-    return sm_access_hot_on(mem, SM_READ, stream, &data) && data;
+    return (sm_access_hot_on(mem, SM_READ, stream, &data) || sm_access_hot_together(mem, stream, &data)) && data;
 }
 
 static unsigned count_hot(synced_mem *mem, int readers)
@@ -135,6 +136,46 @@ START_TEST(one_is_done)
 }
 END_TEST
 
+/* A copy from the object reads it too. It publishes no source, so it must end no use, however many there are. */
+START_TEST(one_is_done_before_a_copy)
+{
+    enum { OF_MANY = 12 };
+    synced_mem *const to = make_at_cpu(SIZE, 2);
+    synced_mem *const mem = make_read(OF_MANY);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(to, streams[0]));
+    for (int i = 1; i < OF_MANY; i++) {
+        OK(synced_mem_forget_stream(streams[i]));
+        OK(synced_mem_async_gpu_copy(to, mem, streams[0]));
+        ck_assert(sm_publication_is_valid(sm_own_record(mem)));
+        ck_assert_uint_eq(count_hot(mem, OF_MANY), (unsigned)(OF_MANY - i));
+    }
+    RELEASE_EACH(to, mem);
+    close_streams(OF_MANY);
+}
+END_TEST
+
+/* Another object that is the same bytes has the same readers. */
+START_TEST(one_ends_by_a_view)
+{
+    synced_mem *view = NULL;
+    synced_mem *const mem = make_read(READERS);
+    OK(synced_mem_view(&view, mem, 0, SIZE, NULL));
+    read_by_all(view, READERS);
+    read_by_all(mem, READERS);
+    read_by_all(mem, READERS);
+    ck_assert_uint_eq(count_hot(mem, READERS), READERS);
+    ck_assert_uint_eq(count_hot(view, READERS), READERS);
+    OK(synced_mem_end_use_on(view, streams[1]));
+    ck_assert(!is_hot(mem, streams[1]) && !is_hot(view, streams[1]));
+    gpu_fill(synced_mem_mutable_gpu_data_on(view, streams[2]), SIZE, 4, streams[2]);
+    ck_assert_uint_le(count_hot(mem, READERS), 1);
+    ck_assert(!is_hot(mem, streams[0]));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
+    RELEASE_EACH(view, mem);
+    close_streams(READERS);
+}
+END_TEST
+
 /* A writer waits for kernels of all of them, and withdraws the pointer from all others. */
 START_TEST(one_writes)
 {
@@ -221,7 +262,7 @@ START_TEST(views_have_sets)
     read_by_all(cut, 2);
     ck_assert_uint_ge(count_hot(cut, 2), 2);
     gpu_fill(synced_mem_mutable_gpu_data_on(view, streams[0]), SIZE / 2, 5, streams[0]);
-    ck_assert_uint_le(count_hot(cut, READERS), 1);
+    ck_assert(!is_hot(cut, streams[1]));
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE / 2, 5));
     RELEASE_EACH(cut, view, mem);
     close_streams(READERS);
@@ -232,7 +273,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("readers");
     TCase *const tests = add_case(made, "readers");
-    add_gpu_tests(tests, all_are_hot, too_many_for_a_set, one_joins, one_ends, one_is_done, one_writes,
-                  threads_read_together, views_have_sets);
+    add_gpu_tests(tests, all_are_hot, too_many_for_a_set, one_joins, one_ends, one_ends_by_a_view, one_is_done,
+                  one_is_done_before_a_copy, one_writes, threads_read_together, views_have_sets);
     return made;
 }
