@@ -4,22 +4,13 @@
  * Built with -finstrument-functions, this program prints which functions a call runs on its thread. Under callgrind,
  * whose options name the functions `begin_counted` and `end_counted`, the instructions of each call are dumped.
  */
-#include "synced_mem.h"
+#include "check_call.h"
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, synced_mem_last_error_message());               \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define OK(call) CHECK((call) == SYNCED_MEM_OK)
 
 enum { SIZE = 64 << 10, MOST_EVENTS = 1 << 16 };
 

@@ -2,8 +2,8 @@
  * Prints how often cache lines move between threads that have objects and streams of their own, or read objects
  * together. Their calls take turns. lines.py reads it. The library is built as for calls.c.
  */
+#include "check_call.h"
 #include "recorder.h"
-#include "synced_mem.h"
 #include "synced_mem/views.h"
 
 #include <cuda_runtime_api.h>
@@ -14,15 +14,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, synced_mem_last_error_message());               \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-#define OK(call) CHECK((call) == SYNCED_MEM_OK)
 
 enum { SIZE = 64 << 10, OBJECTS = 8, WARM = 20, ROUNDS = 100 };
 
