@@ -66,6 +66,7 @@ static const struct part {
     {"transfers", measure_urgent},
     {"transfers", measure_pageable_latency},
     {"transfers", measure_pageable_transfers},
+    {"transfers", measure_pageable_by_hand},
     {"transfers", measure_pageable_on_stream},
     {"transfers", measure_pageable_both},
     {"copies", measure_device_copies},

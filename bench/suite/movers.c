@@ -58,9 +58,9 @@ static void access_each(const struct ring *ring, int first, enum direction direc
         must_work((direction == UP ? synced_mem_gpu_data(ring->mems[i]) : synced_mem_cpu_data(ring->mems[i])) != NULL);
 }
 
-const struct mover queued = {touch_on_stream, queue_each, wait_for_them};
-const struct mover in_one_call = {touch_on_stream, queue_all, wait_for_them};
-const struct mover accessed = {touch, access_each, NULL};
+const struct mover queued = {.prepare = touch_on_stream, .start = queue_each, .finish = wait_for_them};
+const struct mover in_one_call = {.prepare = touch_on_stream, .start = queue_all, .finish = wait_for_them};
+const struct mover accessed = {.prepare = touch, .start = access_each};
 
 /* ---- The runtime's calls alone ---- */
 
@@ -124,7 +124,7 @@ static void wait_if_up(const struct ring *ring, int first, enum direction direct
         bare_wait(NULL);
 }
 
-const struct mover bare_queued = {NULL, queue_bare, wait_for_stream};
-const struct mover bare_batched = {NULL, queue_batch, wait_for_stream};
-const struct mover copied = {NULL, copy_pinned, NULL};
-const struct mover pageable_copied = {NULL, copy_pageable, wait_if_up};
+const struct mover bare_queued = {.start = queue_bare, .finish = wait_for_stream};
+const struct mover bare_batched = {.start = queue_batch, .finish = wait_for_stream};
+const struct mover copied = {.start = copy_pinned};
+const struct mover pageable_copied = {.start = copy_pageable, .finish = wait_if_up};

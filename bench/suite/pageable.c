@@ -68,6 +68,24 @@ void measure_pageable_transfers(void)
     measure_shape(&down);
 }
 
+/* ---- Beside threads by hand ---- */
+
+/* The limit's threads are awake when a push begins, and it has page-locked memory for all bytes. */
+void measure_pageable_by_hand(void)
+{
+    static const struct table table = {"transfers",
+                                       "pageable-by-hand",
+                                       "gpu_data of pageable memory beside threads by hand",
+                                       UNIT_GB_PER_S,
+                                       "pieces of 16 KiB by a thread on each core, and cudaMemcpyAsync of what is there",
+                                       "cudaMemcpy"};
+    struct shape shape = shape_of(&table, &accessed, UP);
+    shape.movers[LIMIT] = &pushed_by_hand;
+    shape.least = 256 * KIB;
+    shape.most = 64 * MIB;
+    measure_shape(&shape);
+}
+
 /* ---- On a stream of the caller ---- */
 
 void measure_pageable_on_stream(void)

@@ -23,6 +23,7 @@ struct mover {
     void (*prepare)(const struct ring *ring, int first, enum direction direction); /* not timed; or NULL */
     void (*start)(const struct ring *ring, int first, enum direction direction);
     void (*finish)(const struct ring *ring, int first, enum direction direction); /* NULL: no wait is needed */
+    void (*rest)(void); /* behind a batch, not timed; or NULL */
 };
 
 extern const struct mover queued;          /* a push or a pull of each object on a stream, and a wait */
@@ -32,6 +33,7 @@ extern const struct mover bare_queued;     /* cudaMemcpyAsync of page-locked mem
 extern const struct mover bare_batched;    /* one cudaMemcpyBatchAsync of page-locked memory, and a wait */
 extern const struct mover copied;          /* cudaMemcpy of page-locked memory */
 extern const struct mover pageable_copied; /* cudaMemcpy of pageable memory */
+extern const struct mover pushed_by_hand;  /* a push of pageable memory of at most 64 MiB by threads, and a wait */
 
 /* The contents of a table of transfers. */
 struct shape {

@@ -40,6 +40,7 @@ void measure_urgent(void);
 void measure_small_copies(void);
 void measure_small_fills(void);
 void measure_pageable_transfers(void);
+void measure_pageable_by_hand(void);
 void measure_pageable_on_stream(void);
 void measure_pageable_both(void);
 void measure_pageable_latency(void);

@@ -3,11 +3,12 @@
 
 #include "base/process.h"
 
+#include "system/clock.h"
 #include "system/thread.h"
 
-/* A thread that has worked polls so often, some 20 microseconds, before it sleeps: waking it takes longer, and
- * transfers often come in a row. */
-enum { MAX_THREADS = 64, POLLS = 400 };
+/* A thread that has worked polls for so long before it sleeps: waking it takes about as long, and transfers often come
+ * in a row. It reads the clock after so many polls. */
+enum { MAX_THREADS = 64, POLL_NS = 50000, POLLS = 16 };
 
 static struct {
     struct sm_lock lock;
@@ -77,12 +78,21 @@ static void watch_task(struct sm_task *task)
     sm_events_add(&queue.changed);
 }
 
+static void poll_for_change(unsigned seen)
+{
+    const uint64_t end = sm_now() + POLL_NS;
+    do
+        for (int i = 0; i < POLLS && sm_events_seen(&queue.changed) == seen; i++)
+            sm_pause();
+    while (sm_events_seen(&queue.changed) == seen && sm_now() < end);
+}
+
 static void wait_for_change(bool has_worked)
 {
     const unsigned seen = sm_events_seen(&queue.changed);
     sm_unlock(&queue.lock);
-    for (int i = 0; has_worked && i < POLLS && sm_events_seen(&queue.changed) == seen; i++)
-        sm_pause();
+    if (has_worked)
+        poll_for_change(seen);
     sm_events_wait(&queue.changed, seen);
     sm_lock(&queue.lock);
 }

@@ -5,6 +5,7 @@
 #include "base/mutex.h"
 #include "base/shard.h"
 #include "memory/pinned/host_pool.h"
+#include "copy/cut.h"
 #include "copy/staging.h"
 #include "copy/urgent.h"
 #include "base/stats.h"
@@ -15,9 +16,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The size of a chunk is a multiple of a step, or that of a buffer. Every thread gets a piece of every chunk. */
-enum { CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144, CHUNKS = 16, PIECES = 16, SMALLEST_PIECE = 16384 };
 
 /* Pushes of these sizes, and larger pulls too, copy past the caches. */
 enum { LEAST_STREAMED = 2097152, MOST_STREAMED_UP = 33554432 };
@@ -46,9 +44,7 @@ struct job {
     struct sm_stream *internal;
     char *host;
     char *device;
-    size_t size;
-    size_t chunk;           /* bytes */
-    size_t piece;           /* bytes */
+    struct sm_cut cut;
     struct sm_fence *after; /* the work that writes the source */
     struct sm_fence *host_fence;
     struct sm_fence *device_fence;
@@ -99,29 +95,7 @@ static bool has_failed(struct job *job)
     return atomic_load_explicit(&job->failed, memory_order_relaxed);
 }
 
-/* ---- Chunks and pieces ---- */
-
-static size_t divide_up(size_t bytes, size_t by)
-{
-    return (bytes + by - 1) / by;
-}
-
-static size_t count_chunks(const struct job *job)
-{
-    return divide_up(job->size, job->chunk);
-}
-
-static size_t count_pieces(const struct job *job, size_t chunk)
-{
-    const size_t left = job->size - chunk * job->chunk;
-    return divide_up(left < job->chunk ? left : job->chunk, job->piece);
-}
-
-static size_t count_all_pieces(const struct job *job)
-{
-    const size_t last = count_chunks(job) - 1;
-    return last * divide_up(job->chunk, job->piece) + count_pieces(job, last);
-}
+/* ---- Buffers ---- */
 
 static struct buffer *get_buffer(struct job *job, size_t chunk)
 {
@@ -182,7 +156,7 @@ static bool count_queued_bytes(struct job *job, size_t bytes)
 {
     sm_mutex_lock(&job->lock);
     job->queued += bytes;
-    const bool all = job->queued == job->size;
+    const bool all = job->queued == job->cut.size;
     sm_mutex_unlock(&job->lock);
     if (!all)
         return false;
@@ -198,11 +172,10 @@ static bool count_queued_bytes(struct job *job, size_t bytes)
 static synced_mem_status queue_chunk(struct job *job, size_t chunk)
 {
     struct buffer *const buffer = get_buffer(job, chunk);
-    const size_t offset = chunk * job->chunk;
-    const size_t bytes = job->size - offset < job->chunk ? job->size - offset : job->chunk;
-    SM_TRY(queue_copy(job, buffer->data, offset, bytes));
-    const bool is_marked = count_queued_bytes(job, bytes);
-    const bool is_awaited = !job->up || chunk + job->count < count_chunks(job);
+    const struct sm_range of = sm_cut_chunk(&job->cut, chunk);
+    SM_TRY(queue_copy(job, buffer->data, of.offset, of.bytes));
+    const bool is_marked = count_queued_bytes(job, of.bytes);
+    const bool is_awaited = !job->up || chunk + job->count < job->cut.chunks;
     if (is_marked)
         buffer->fence = sm_fence_hold(job->device_fence);
     else if (is_awaited)
@@ -282,11 +255,10 @@ static synced_mem_status transfer_through_heap(const struct job *job, size_t off
 static synced_mem_status transfer_chunk(struct job *job, size_t chunk)
 {
     bool stray;
-    const size_t offset = chunk * job->chunk;
-    const size_t bytes = job->size - offset < job->chunk ? job->size - offset : job->chunk;
-    SM_TRY(job->of_user ? transfer_through_heap(job, offset, bytes)
-                        : transfer_pageable(job, job->host + offset, offset, bytes, &stray));
-    (void)count_queued_bytes(job, bytes);
+    const struct sm_range of = sm_cut_chunk(&job->cut, chunk);
+    SM_TRY(job->of_user ? transfer_through_heap(job, of.offset, of.bytes)
+                        : transfer_pageable(job, job->host + of.offset, of.offset, of.bytes, &stray));
+    (void)count_queued_bytes(job, of.bytes);
     return SYNCED_MEM_OK;
 }
 
@@ -294,7 +266,7 @@ static synced_mem_status transfer_chunk(struct job *job, size_t chunk)
 
 static void obtain_buffer(const struct job *job, struct buffer *buffer)
 {
-    if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
+    if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->cut.chunk, &buffer->memory) == SYNCED_MEM_OK)
         buffer->data = buffer->memory.data;
 }
 
@@ -335,7 +307,7 @@ static synced_mem_status open_chunk(struct job *job, size_t chunk)
         obtain_buffer(job, buffer);
     if (!buffer->data)
         SM_TRY(transfer_chunk(job, chunk));
-    atomic_store_explicit(&buffer->left, count_pieces(job, chunk), memory_order_relaxed);
+    atomic_store_explicit(&buffer->left, sm_cut_pieces(&job->cut, chunk), memory_order_relaxed);
     set_number(job, &buffer->ready, chunk + 1);
     return SYNCED_MEM_OK;
 }
@@ -346,27 +318,25 @@ static synced_mem_status close_chunk(struct job *job, size_t chunk)
     struct buffer *const buffer = get_buffer(job, chunk);
     const size_t next = chunk + job->count;
     if (!job->up)
-        return next < count_chunks(job) ? request_chunk(job, next) : SYNCED_MEM_OK;
+        return next < job->cut.chunks ? request_chunk(job, next) : SYNCED_MEM_OK;
     if (buffer->data)
         return queue_chunk(job, chunk);
     set_number(job, &buffer->queued, chunk + 1);
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status move_piece(struct job *job, size_t number)
+static synced_mem_status move_piece(struct job *job, size_t piece)
 {
-    const size_t each = divide_up(job->chunk, job->piece);
-    const size_t chunk = number / each;
-    const size_t within = number % each * job->piece;
+    struct sm_range bytes;
+    const size_t chunk = sm_cut_piece(&job->cut, piece, &bytes);
+    const size_t within = bytes.offset - sm_cut_chunk(&job->cut, chunk).offset;
     struct buffer *const buffer = get_buffer(job, chunk);
     if (within == 0)
         SM_TRY(open_chunk(job, chunk));
     if (!wait_for_number(job, &buffer->ready, chunk + 1))
         return SYNCED_MEM_OK;
-    const size_t offset = chunk * job->chunk + within;
-    const size_t end = (chunk + 1) * job->chunk < job->size ? (chunk + 1) * job->chunk : job->size;
     if (buffer->data)
-        copy_piece(job, buffer->data + within, offset, end - offset < job->piece ? end - offset : job->piece);
+        copy_piece(job, buffer->data + within, bytes.offset, bytes.bytes);
     const bool was_last = atomic_fetch_sub_explicit(&buffer->left, 1, memory_order_acq_rel) == 1;
     return was_last ? close_chunk(job, chunk) : SYNCED_MEM_OK;
 }
@@ -407,7 +377,7 @@ static void free_buffers(struct job *job, bool stray)
         if (buffer->data && (stray || buffer->stray))
             sm_count_up(SM_COUNT_quarantined, 1);
         else if (buffer->data)
-            sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.block);
+            sm_host_pool_free(buffer->memory.data, job->cut.chunk, buffer->memory.block);
     }
 }
 
@@ -436,7 +406,7 @@ static void end_job(struct job *job)
 
 static bool has_pieces_or_failed(struct job *job)
 {
-    return atomic_load_explicit(&job->taken, memory_order_relaxed) < count_all_pieces(job) || has_failed(job);
+    return atomic_load_explicit(&job->taken, memory_order_relaxed) < job->cut.pieces || has_failed(job);
 }
 
 /* Counts the thread as a worker, also to end a transfer that failed before any thread worked on it. */
@@ -473,7 +443,7 @@ static void work_on_job(struct job *job)
 {
     if (!enter_job(job))
         return;
-    const size_t pieces = count_all_pieces(job);
+    const size_t pieces = job->cut.pieces;
     synced_mem_status status = job->up ? SYNCED_MEM_OK : begin_pull(job);
     while (status == SYNCED_MEM_OK && !has_failed(job)) {
         const size_t piece = atomic_fetch_add_explicit(&job->taken, 1, memory_order_relaxed);
@@ -598,25 +568,6 @@ void sm_staged_shutdown(void)
     sm_copy_threads_end();
 }
 
-/* A larger chunk costs the device less for each byte; a smaller one leaves less to do when the last has arrived, or
- * before the first is sent. So chunks double while the transfer quadruples. */
-static size_t choose_chunk_size(size_t size)
-{
-    const size_t largest = sm_staging_buffer();
-    const size_t whole = divide_up(size, CHUNK_STEP) * CHUNK_STEP;
-    size_t chunk = SMALLEST_CHUNK;
-    while (size / chunk / CHUNKS >= chunk / SMALLEST_CHUNK && chunk < largest)
-        chunk *= 2;
-    chunk = chunk < whole ? chunk : whole;
-    return chunk < largest ? chunk : largest;
-}
-
-static size_t choose_piece_size(size_t chunk)
-{
-    const size_t piece = divide_up(chunk, PIECES);
-    return piece > SMALLEST_PIECE ? piece : SMALLEST_PIECE;
-}
-
 /* Returns how many copy threads are started for a transfer. Below the minimum the caller alone works on it. */
 static unsigned count_threads(size_t size)
 {
@@ -624,23 +575,22 @@ static unsigned count_threads(size_t size)
 }
 
 /* Two buffers for each thread, the caller's included, if there are so many chunks. */
-static size_t choose_buffers(size_t size, size_t chunk)
+static size_t choose_buffers(const struct sm_cut *cut)
 {
-    const size_t chunks = divide_up(size, chunk);
-    const size_t most = 2 * ((size_t)count_threads(size) + 1);
-    return chunks < most ? chunks : most;
+    const size_t most = 2 * ((size_t)count_threads(cut->size) + 1);
+    return cut->chunks < most ? cut->chunks : most;
 }
 
 static struct job *create_job(const struct sm_transfer *transfer, struct sm_stream *internal, struct sm_fence *after)
 {
-    const size_t chunk = choose_chunk_size(transfer->size);
-    const size_t count = choose_buffers(transfer->size, chunk);
+    const bool up = transfer->direction == SM_H2D;
+    const struct sm_cut cut = sm_cut_up(transfer->size, up, sm_staging_buffer());
+    const size_t count = choose_buffers(&cut);
     struct job *const job = calloc(1, sizeof *job + count * sizeof *job->buffers);
     if (!job) {
         (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a transfer");
         return NULL;
     }
-    const bool up = transfer->direction == SM_H2D;
     job->task = (struct sm_task){.work = run_task, .wait = wait_for_task_source, .free = free_task_job, .holders = 1};
     job->work = (struct sm_host_work){.finish = finish_work, .drop = drop_work};
     job->up = up;
@@ -651,9 +601,7 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
     job->device = up ? sm_copy_data(transfer->to) : sm_transfer_source(transfer);
     job->from = transfer->from->source;
     job->to = transfer->to->source;
-    job->size = transfer->size;
-    job->chunk = chunk;
-    job->piece = choose_piece_size(chunk);
+    job->cut = cut;
     job->count = count;
     job->after = after ? sm_fence_hold(after) : NULL;
     atomic_store_explicit(&job->is_known, !transfer->is_awaited, memory_order_relaxed);
@@ -700,9 +648,9 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     transfer->to->arrivals++;
     sm_count_up(SM_COUNT_staged_transfers, 1);
     sm_count_up(job->up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
-    sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->size);
+    sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->cut.size);
     sm_trace_staged_begun(transfer->direction, transfer->size, &job->who);
-    sm_copy_threads_add(&job->task, !after, count_threads(job->size));
+    sm_copy_threads_add(&job->task, !after, count_threads(job->cut.size));
     if (atomic_load(&job->is_known))
         sm_copy_threads_wake();
     sm_task_drop(&job->task);

@@ -1,0 +1,41 @@
+/*
+ * How a staged transfer is cut up: into chunks, each of which the device copies at once between its memory and a
+ * buffer, and each chunk into pieces, which threads copy between the buffer and the host memory. Chunks and pieces are
+ * numbered from 0; pieces through all chunks.
+ *
+ * Every chunk costs the device time beside its bytes, so chunks fill buffers. But the device begins with a push only
+ * when a first chunk is full. So that of a push is small, and each has twice the bytes of the one before it until one
+ * fills a buffer.
+ */
+#ifndef SM_CUT_H
+#define SM_CUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sm_cut {
+    size_t size;      /* of the transfer, in bytes */
+    size_t chunk;     /* bytes of a chunk that fills a buffer, and of a buffer */
+    size_t first;     /* bytes of the first chunk, if there are more */
+    size_t doublings; /* the chunks before one that fills a buffer */
+    size_t chunks;
+    size_t piece;  /* bytes of a piece, but for the last of a chunk */
+    size_t pieces; /* of all chunks */
+};
+
+/* Bytes of the transfer. */
+struct sm_range {
+    size_t offset, bytes;
+};
+
+/* Cuts up a transfer of size bytes, which is not 0. push: to the device. buffer: the bytes of the largest buffer. */
+struct sm_cut sm_cut_up(size_t size, bool push, size_t buffer);
+
+/* Returns the bytes of a chunk. */
+struct sm_range sm_cut_chunk(const struct sm_cut *cut, size_t chunk);
+/* Returns the number of pieces of a chunk. */
+size_t sm_cut_pieces(const struct sm_cut *cut, size_t chunk);
+/* Returns the chunk of a piece. *bytes: gets the piece's bytes. */
+size_t sm_cut_piece(const struct sm_cut *cut, size_t piece, struct sm_range *bytes);
+
+#endif
