@@ -70,14 +70,13 @@ void measure_pageable_transfers(void)
 
 /* ---- Beside threads by hand ---- */
 
-/* The limit's threads are awake when a push begins, and it has page-locked memory for all bytes. */
 void measure_pageable_by_hand(void)
 {
     static const struct table table = {"transfers",
                                        "pageable-by-hand",
-                                       "gpu_data of pageable memory beside threads by hand",
+                                       "gpu_data of pageable memory beside threads that are awake, by hand",
                                        UNIT_GB_PER_S,
-                                       "pieces of 16 KiB by a thread on each core, and cudaMemcpyAsync of what is there",
+                                       "pieces of 16 KiB by up to 15 threads, and cudaMemcpyAsync of what is complete",
                                        "cudaMemcpy"};
     struct shape shape = shape_of(&table, &accessed, UP);
     shape.movers[LIMIT] = &pushed_by_hand;

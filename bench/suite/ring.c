@@ -162,8 +162,8 @@ static double move_batch(struct ring *ring, enum who who)
     for (int step = 0; step < ring->steps; step++)
         calls += move_once(ring, who, step);
     const double took = seconds_now() - begin;
-    if (ring->shape->movers[who]->rest)
-        ring->shape->movers[who]->rest();
+    if (ring->shape->movers[who]->end)
+        ring->shape->movers[who]->end();
     ring->at[who] = (ring->at[who] + moved) % ring->slots;
     ring->calls[who][ring->batches[who]++] = calls / moved;
     return took / moved;

@@ -23,7 +23,7 @@ struct mover {
     void (*prepare)(const struct ring *ring, int first, enum direction direction); /* not timed; or NULL */
     void (*start)(const struct ring *ring, int first, enum direction direction);
     void (*finish)(const struct ring *ring, int first, enum direction direction); /* NULL: no wait is needed */
-    void (*rest)(void); /* behind a batch, not timed; or NULL */
+    void (*end)(void); /* after each batch, not timed; or NULL */
 };
 
 extern const struct mover queued;          /* a push or a pull of each object on a stream, and a wait */

@@ -6,8 +6,8 @@
 #include "system/clock.h"
 #include "system/thread.h"
 
-/* A thread that has worked polls for so long before it sleeps: waking it takes about as long, and transfers often come
- * in a row. It reads the clock after so many polls. */
+/* A thread polls for so long after it has worked before it sleeps: waking it takes 30 to 40 microseconds, and transfers
+ * often come in a row. It reads the clock after so many polls. */
 enum { MAX_THREADS = 64, POLL_NS = 50000, POLLS = 16 };
 
 static struct {
@@ -78,21 +78,14 @@ static void watch_task(struct sm_task *task)
     sm_events_add(&queue.changed);
 }
 
-static void poll_for_change(unsigned seen)
-{
-    const uint64_t end = sm_now() + POLL_NS;
-    do
-        for (int i = 0; i < POLLS && sm_events_seen(&queue.changed) == seen; i++)
-            sm_pause();
-    while (sm_events_seen(&queue.changed) == seen && sm_now() < end);
-}
-
-static void wait_for_change(bool has_worked)
+/* poll_end: the time until which the thread polls before it sleeps. */
+static void wait_for_change(uint64_t poll_end)
 {
     const unsigned seen = sm_events_seen(&queue.changed);
     sm_unlock(&queue.lock);
-    if (has_worked)
-        poll_for_change(seen);
+    while (sm_events_seen(&queue.changed) == seen && sm_now() < poll_end)
+        for (int i = 0; i < POLLS && sm_events_seen(&queue.changed) == seen; i++)
+            sm_pause();
     sm_events_wait(&queue.changed, seen);
     sm_lock(&queue.lock);
 }
@@ -100,20 +93,19 @@ static void wait_for_change(bool has_worked)
 static void *run_copy_thread(void *unused)
 {
     (void)unused;
-    bool has_worked = false;
+    uint64_t poll_end = 0;
     sm_lock(&queue.lock);
     while (!queue.ending) {
         struct sm_task *const task = find_next_task();
         if (!task) {
-            wait_for_change(has_worked);
-            has_worked = false;
+            wait_for_change(poll_end);
             continue;
         }
-        has_worked = task->ready;
         if (task->ready) {
             sm_unlock(&queue.lock);
             task->work(task);
             sm_copy_threads_remove(task);
+            poll_end = sm_now() + POLL_NS;
             sm_lock(&queue.lock);
         } else {
             watch_task(task);

@@ -3,9 +3,9 @@
  * buffer, and each chunk into pieces, which threads copy between the buffer and the host memory. Chunks and pieces are
  * numbered from 0; pieces through all chunks.
  *
- * Every chunk costs the device time beside its bytes, so chunks fill buffers. But the device begins with a push only
- * when a first chunk is full. So that of a push is small, and each has twice the bytes of the one before it until one
- * fills a buffer.
+ * Every chunk costs the device time beside its bytes, so chunks are large. But the device begins with a push only when
+ * a first chunk is full. So that of a push is small, and the next have twice the bytes of the one before each, up to the
+ * large ones.
  */
 #ifndef SM_CUT_H
 #define SM_CUT_H
@@ -13,14 +13,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* All but the counts are bytes. */
 struct sm_cut {
-    size_t size;      /* of the transfer, in bytes */
-    size_t chunk;     /* bytes of a chunk that fills a buffer, and of a buffer */
-    size_t first;     /* bytes of the first chunk, if there are more */
-    size_t doublings; /* the chunks before one that fills a buffer */
+    size_t size;      /* of the transfer */
+    size_t large;     /* of a large chunk, but for the last */
+    size_t first;     /* of the first chunk, if there are more */
+    size_t doublings; /* how many chunks come before the large ones: there is at least one of these */
     size_t chunks;
-    size_t piece;  /* bytes of a piece, but for the last of a chunk */
-    size_t pieces; /* of all chunks */
+    size_t buffer; /* of a buffer, in which each chunk has room */
+    size_t piece;  /* of a piece, but for the last of a chunk */
+    size_t pieces; /* in all chunks */
 };
 
 /* Bytes of the transfer. */
@@ -28,7 +30,8 @@ struct sm_range {
     size_t offset, bytes;
 };
 
-/* Cuts up a transfer of size bytes, which is not 0. push: to the device. buffer: the bytes of the largest buffer. */
+/* Cuts up a transfer of size bytes, which is not 0. push: to the device. buffer: the bytes that a buffer may
+ * have, at least 64 KiB. */
 struct sm_cut sm_cut_up(size_t size, bool push, size_t buffer);
 
 /* Returns the bytes of a chunk. */

@@ -266,7 +266,7 @@ static synced_mem_status transfer_chunk(struct job *job, size_t chunk)
 
 static void obtain_buffer(const struct job *job, struct buffer *buffer)
 {
-    if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->cut.chunk, &buffer->memory) == SYNCED_MEM_OK)
+    if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->cut.buffer, &buffer->memory) == SYNCED_MEM_OK)
         buffer->data = buffer->memory.data;
 }
 
@@ -377,7 +377,7 @@ static void free_buffers(struct job *job, bool stray)
         if (buffer->data && (stray || buffer->stray))
             sm_count_up(SM_COUNT_quarantined, 1);
         else if (buffer->data)
-            sm_host_pool_free(buffer->memory.data, job->cut.chunk, buffer->memory.block);
+            sm_host_pool_free(buffer->memory.data, job->cut.buffer, buffer->memory.block);
     }
 }
 

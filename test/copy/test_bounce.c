@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZE = 70000, BUFFER = 65536, LARGE = 5 * BUFFER };
+enum { SIZE = 70000, BUFFER = STAGING_BUFFER, LARGE = 5 * BUFFER };
 
 /* Stages only the transfers that must be staged. */
 static void stage_nothing(void)

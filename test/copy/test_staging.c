@@ -114,7 +114,7 @@ START_TEST(settings)
         unsigned threads;
         size_t buffer;
     } wrong[] = {{sizeof staging - 1, 1, BUFFER},     {sizeof staging, 65, BUFFER},      {sizeof staging, 1, 0},
-                 {sizeof staging, 1, BUFFER - 1},     {sizeof staging, 1, 67108864 + 1}, {0, 1, BUFFER},
+                 {sizeof staging, 1, 65535},          {sizeof staging, 1, 67108864 + 1}, {0, 1, BUFFER},
                  {sizeof staging, UINT32_MAX, BUFFER}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         staging = (synced_mem_staging){

@@ -173,7 +173,7 @@ synced_mem_options default_options(void)
 void set_staging(unsigned threads, size_t minimum)
 {
     const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = 65536, .minimum_bytes = minimum};
+        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = STAGING_BUFFER, .minimum_bytes = minimum};
     OK(synced_mem_set_staging(&staging));
 }
 

@@ -125,7 +125,9 @@ synced_mem *make(size_t size);
 synced_mem *make_on(size_t size, int device);
 synced_mem_options default_options(void);
 
-/* Stages transfers of pageable memory from this size on, with buffers of 64 KiB. */
+/* Stages transfers of pageable memory from this size on. A buffer has twice the smallest size, so that the first chunk
+ * of a push is smaller than the others. */
+enum { STAGING_BUFFER = 131072 };
 void set_staging(unsigned threads, size_t minimum);
 synced_mem *make_placed_on(size_t size, synced_mem_placement_kind placement, int device);
 synced_mem *make_named(const char *name, size_t size);

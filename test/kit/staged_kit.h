@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-enum { SIZE = 300001, BUFFER = 65536, MOST_THREADS = 4 };
+/* A push has six chunks, of which the first is smaller than a buffer, and a pull as many. */
+enum { SIZE = 700001, BUFFER = STAGING_BUFFER, MOST_THREADS = 4 };
 
 static inline void stage(unsigned threads)
 {

@@ -8,13 +8,14 @@ enum { MILLISECONDS = 3, LARGE_RESERVE = 100000 };
 /* More than all objects of the test can need. */
 #define LARGE_LIMIT ((size_t)1 << 32)
 
-/* Stages every transfer of pageable memory, in the smallest buffers; or only pushes of more than a buffer. */
+/* Stages every transfer of pageable memory, or only pushes of more than a buffer. Buffers are the smallest, or twice as
+ * large, so that the first chunk of a push is smaller than the others. */
 static bool set_staging(const struct op *op)
 {
     const bool all = op->b % 3 != 0;
     const synced_mem_staging staging = {.struct_size = sizeof staging,
                                         .threads = op->a % 4,
-                                        .buffer_bytes = STAGING_BUFFER,
+                                        .buffer_bytes = (size_t)STAGING_BUFFER << (op->a / 4 % 2),
                                         .minimum_bytes = all ? 1 : SIZE_MAX};
     code_line("OK(synced_mem_set_staging(&(synced_mem_staging){sizeof(synced_mem_staging), %u, %zu, %zu}));",
               staging.threads, staging.buffer_bytes, staging.minimum_bytes);
