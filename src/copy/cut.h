@@ -4,8 +4,8 @@
  * numbered from 0; pieces through all chunks.
  *
  * Every chunk costs the device time beside its bytes, so chunks are large. But the device begins with a push only when
- * a first chunk is full. So that of a push is small, and the next have twice the bytes of the one before each, up to the
- * large ones.
+ * a first chunk is full. So that of a push is small, and each that follows has twice the bytes of the one before it, up
+ * to the large ones.
  */
 #ifndef SM_CUT_H
 #define SM_CUT_H

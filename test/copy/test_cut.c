@@ -12,8 +12,8 @@ static const size_t buffers[] = {64 * KIB,      64 * KIB + 1,    100000,  192 * 
                                  256 * KIB + 1, 256 * KIB + 100, 2 * MIB, 4 * MIB + 2, 64 * MIB};
 enum { SIZES = sizeof sizes / sizeof *sizes, BUFFERS = sizeof buffers / sizeof *buffers };
 
-/* Chunks lie one behind the other. Only the last may be smaller than the one before it, and smaller than a step, as each
- * costs the device time. A buffer has room for the largest. */
+/* Chunks lie one behind the other. Only the last may be smaller than the one before it, and smaller than a step, as
+ * each costs the device time. A buffer has room for the largest. */
 static void check_chunks(const struct sm_cut *cut, size_t buffer)
 {
     size_t end = 0;
