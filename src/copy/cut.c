@@ -51,7 +51,7 @@ static size_t choose_large_chunk(size_t size, size_t buffer)
     const size_t most = buffer / STEP * STEP;
     const size_t whole = divide_up(size, STEP) * STEP;
     size_t chunk = SMALLEST_CHUNK;
-    while (size / chunk / CHUNKS >= chunk / SMALLEST_CHUNK && chunk < most)
+    while (size / chunk / CHUNKS >= chunk / SMALLEST_CHUNK)
         chunk *= 2;
     chunk = chunk < whole ? chunk : whole;
     return chunk < most ? chunk : most;
