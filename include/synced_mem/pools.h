@@ -64,7 +64,7 @@ typedef struct synced_mem_staging {
     size_t struct_size;
     /** Up to 64. 0: pulls into pageable memory block. Default: half of the processors, 1 to 8. */
     unsigned threads;
-    /** 64 KiB to 64 MiB, twice for each thread. Default: 2 MiB. */
+    /** 64 KiB to 64 MiB, twice for each thread; a chunk has a multiple of 64 KiB. Default: 2 MiB. */
     size_t buffer_bytes;
     /** Smaller transfers are mostly not staged. Default: 128 KiB. */
     size_t minimum_bytes;
