@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-enum { CHUNKS = 16 }; /* of HOLD_BYTES */
+enum { CHUNKS = HOLD_BYTES / STAGING_BUFFER }; /* of a pull of HOLD_BYTES */
 
 /* Between the ends of a transfer's part on the device, and of that on the host; and after a transfer has begun. */
 static atomic_bool ends_slowly, begins_slowly;
