@@ -23,6 +23,13 @@ static struct {
     unsigned generation; /* of the process in which the copies were retired */
 } retired = {.lock = SM_LOCK_INITIALIZER};
 
+/* Returns the list's part of a retired copy, which is never a part. sm_allocation_of() would read flags, which another
+ * thread may be changing that has the copy in hand. */
+static struct sm_allocation *get_entry(const struct sm_copy *copy)
+{
+    return (struct sm_allocation *)(uintptr_t)copy;
+}
+
 static struct sm_copy *get_first_retired(void)
 {
     return atomic_load_explicit(&retired.first, memory_order_relaxed);
@@ -50,12 +57,12 @@ static void forget_parent_copies(void)
 static void remove_copy(const struct sm_copy *copy)
 {
     struct sm_copy *before = NULL;
-    for (struct sm_copy *each = get_first_retired(); each != copy; each = sm_allocation_of(each)->next)
+    for (struct sm_copy *each = get_first_retired(); each != copy; each = get_entry(each)->next)
         before = each;
     if (before)
-        sm_allocation_of(before)->next = sm_allocation_of(copy)->next;
+        get_entry(before)->next = get_entry(copy)->next;
     else
-        set_first_retired(sm_allocation_of(copy)->next);
+        set_first_retired(get_entry(copy)->next);
     if (retired.last == copy)
         retired.last = before;
     retired.count--;
@@ -80,11 +87,11 @@ void sm_retired_add(struct sm_copy *copy)
 {
     sm_lock(&retired.lock);
     forget_parent_copies();
-    sm_allocation_of(copy)->next = NULL;
-    sm_allocation_of(copy)->in_hand = false;
+    get_entry(copy)->next = NULL;
+    get_entry(copy)->in_hand = false;
     copy->retired_at = ++retired.times;
     if (get_first_retired())
-        sm_allocation_of(retired.last)->next = copy;
+        get_entry(retired.last)->next = copy;
     else
         set_first_retired(copy);
     retired.last = copy;
@@ -117,11 +124,11 @@ static bool is_known_pending(const struct pass *pass, const struct sm_copy *copy
  * pass that waits looks at each copy, as one with pending work may end it. */
 static struct sm_copy *pick_copy(struct pass *pass, struct sm_copy *copy)
 {
-    for (; copy && pass->left > 0; copy = sm_allocation_of(copy)->next) {
+    for (; copy && pass->left > 0; copy = get_entry(copy)->next) {
         pass->left--;
-        if (!sm_allocation_of(copy)->in_hand && !sm_retired_is_for_later(copy) &&
+        if (!get_entry(copy)->in_hand && !sm_retired_is_for_later(copy) &&
             (pass->waits_up_to > 0 || !is_known_pending(pass, copy))) {
-            sm_allocation_of(copy)->in_hand = true;
+            get_entry(copy)->in_hand = true;
             return copy;
         }
     }
@@ -146,11 +153,11 @@ static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, b
     if (sm_process_generation() != pass->generation)
         return NULL;
     sm_lock(&retired.lock);
-    struct sm_copy *const following = pass->fence ? NULL : pick_copy(pass, sm_allocation_of(copy)->next);
+    struct sm_copy *const following = pass->fence ? NULL : pick_copy(pass, get_entry(copy)->next);
     if (gone)
         remove_copy(copy);
     else
-        sm_allocation_of(copy)->in_hand = false;
+        get_entry(copy)->in_hand = false;
     sm_unlock(&retired.lock);
     if (gone)
         sm_copy_struct_give(copy);

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <pthread.h>
+
 enum { SIZE = 256, MANY = 100, STREAMS = 40, FEW_STREAMS = 2 };
 
 static synced_mem_stream held[STREAMS];
@@ -255,12 +257,55 @@ START_TEST(callbacks_without_end)
 }
 END_TEST
 
+static void release_another(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)stream;
+    (void)synced_mem_release(user);
+}
+
+static void forget(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+}
+
+/* A callback releases device memory whose pointer was given without a stream, so that work on all streams is ended
+ * later: when any thread passes by the list. */
+static void *retire_in_callbacks(void *device)
+{
+    static char byte;
+    for (int i = 0; i < 200; i++) {
+        synced_mem *const inner = make(1), *const outer = make(1);
+        SOUND(USE(inner, .gpu_data = device, .callback = forget) == SYNCED_MEM_OK);
+        SOUND(synced_mem_gpu_data(inner) != NULL);
+        SOUND(USE(outer, .cpu_data = &byte, .callback = release_another, .user = inner) == SYNCED_MEM_OK);
+        SOUND(synced_mem_release(outer) == SYNCED_MEM_OK);
+    }
+    return NULL;
+}
+
+/* One thread adds to the list behind a copy that another one has in hand. */
+START_TEST(threads_retire_together)
+{
+    enum { THREADS = 3 };
+    pthread_t threads[THREADS];
+    char *const device = gpu_alloc(0, THREADS);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, retire_in_callbacks, device + i), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    OK(synced_mem_reap());
+    gpu_free(device);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("retired");
     TCase *const cases = add_case(made, "retired");
     add_tests(cases, queries_without_memory, callbacks_without_end);
-    add_gpu_tests(cases, one_behind_many, retired_in_another_order, a_reap_finds_all, callbacks_release_behind_work);
+    add_gpu_tests(cases, one_behind_many, retired_in_another_order, a_reap_finds_all, callbacks_release_behind_work,
+                  threads_retire_together);
     add_gpu_loop_test(cases, few_queries, 0, 8);
     tcase_add_loop_test(cases, callbacks_release_objects, 0, 8);
     return made;
