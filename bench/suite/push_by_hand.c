@@ -1,9 +1,9 @@
 /*
- * Pushes of pageable memory by the threads of a program without the library, the fastest way that was found. Up to 15
- * threads copy pieces of the source into page-locked memory, in order. The caller queues the bytes that are complete
- * from the begin on, few at first, so that the device begins soon, and then more at a time, as every copy costs the
- * device time beside its bytes. The threads are awake when a push begins, and the page-locked memory has room for the
- * whole source. It stays until the process of this part of the suite ends.
+ * Pushes of pageable memory by the threads of a program without the library, after the fastest way that was found. Up
+ * to 15 threads copy pieces of the source into page-locked memory, in order. The caller queues the bytes that are
+ * complete from the begin on, few at first, so that the device begins soon, and then more at a time, as every copy
+ * costs the device time beside its bytes. The threads are awake when a push begins, and the page-locked memory has room
+ * for the whole source. It stays until the process of this part of the suite ends.
  */
 #include "bare.h"
 #include "ring.h"

@@ -1,4 +1,4 @@
-/* How a staged transfer is cut up. */
+/* The cut of a staged transfer into chunks and pieces. */
 #include "copy/cut.h"
 
 /* A large chunk is a multiple of a step. */
@@ -57,8 +57,8 @@ static size_t choose_large_chunk(size_t size, size_t buffer)
     return chunk < most ? chunk : most;
 }
 
-/* Halves the first chunk while it is at least as large as a step. So the smaller chunks have fewer bytes together than
- * the transfer. */
+/* Halves the first chunk as often as it keeps a step. So the chunks before the large ones have fewer bytes together
+ * than the transfer. */
 static void choose_first_chunk(struct sm_cut *cut, size_t doublings)
 {
     cut->first = cut->large;

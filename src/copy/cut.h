@@ -1,7 +1,7 @@
 /*
- * How a staged transfer is cut up: into chunks, each of which the device copies at once between its memory and a
- * buffer, and each chunk into pieces, which threads copy between the buffer and the host memory. Chunks and pieces are
- * numbered from 0; pieces through all chunks.
+ * The cut of a staged transfer: into chunks, each of which the device copies at once between its memory and a buffer,
+ * and each chunk into pieces, which threads copy between the buffer and the host memory. Chunks and pieces are numbered
+ * from 0; pieces through all chunks.
  *
  * Every chunk costs the device time beside its bytes, so chunks are large. But the device begins with a push only when
  * a first chunk is full. So that of a push is small, and each that follows has twice the bytes of the one before it, up
@@ -30,8 +30,8 @@ struct sm_range {
     size_t offset, bytes;
 };
 
-/* Cuts up a transfer of size bytes, which is not 0. push: to the device. buffer: the bytes that a buffer may
- * have, at least 64 KiB. */
+/* Cuts up a transfer of size bytes, which is not 0. push: to the device. buffer: the bytes that a buffer may have, at
+ * least 64 KiB. */
 struct sm_cut sm_cut_up(size_t size, bool push, size_t buffer);
 
 /* Returns the bytes of a chunk. */
