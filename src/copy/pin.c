@@ -75,6 +75,7 @@ static synced_mem_status query_runtime(struct sm_copy *copy, int device)
         return status;
     copy->pin_known = sm_device_query_pointer(device, get_last_byte(copy), &last) == SYNCED_MEM_OK;
     copy->pinned = copy->pin_known && last.kind == SM_POINTER_PINNED;
+    copy->pin_partial = copy->pin_known && !copy->pinned;
     return SYNCED_MEM_OK;
 }
 

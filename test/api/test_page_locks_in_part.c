@@ -1,4 +1,4 @@
-/* Checks transfers of memory that other objects page-lock in part, or in two registrations. */
+/* Checks transfers of memory that other objects or the program page-lock in part, or in two registrations. */
 #include "failing_calloc.h"
 #include "page_lock_kit.h"
 
@@ -89,6 +89,28 @@ START_TEST(in_parts_without_buffers)
 }
 END_TEST
 
+/* The program itself has page-locked the first half of the memory. */
+START_TEST(in_part_by_the_program)
+{
+    const size_t size = _i % 2 ? LARGE : SMALL;
+    char *const host = host_memory(size, 1);
+    gpu_register(host, size / 2);
+    const struct parts it = {.size = size, .host = host, .whole = make(size), .stream = open_stream(NON_BLOCKING)};
+    use_a_device();
+    OK(synced_mem_set_cpu_data(it.whole, host));
+    if (_i / 2 == 1)
+        set_staging(1, SIZE_MAX);
+    if (_i / 2 == 2)
+        refuse_buffers();
+    transfer_whole(&it, 2);
+    transfer_whole(&it, 6);
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(it.whole), 0);
+    gpu_unregister(host);
+    transfer_whole(&it, 10);
+    release_parts(&it);
+}
+END_TEST
+
 /* Without memory for a part of the transfer it fails, and the contents stay. */
 START_TEST(in_parts_without_memory)
 {
@@ -155,6 +177,7 @@ Suite *suite(void)
     add_tests(parts, in_parts_without_memory, in_parts_then_as_a_whole);
     tcase_add_loop_test(parts, in_parts, 0, 4 * LAYOUTS);
     tcase_add_loop_test(parts, in_parts_without_buffers, 0, 2 * LAYOUTS);
+    tcase_add_loop_test(parts, in_part_by_the_program, 0, 6);
     TCase *const given_up = add_case_without_end(made, "memory that is given up");
     tcase_add_test(given_up, in_parts_and_the_wait_fails);
     return made;
