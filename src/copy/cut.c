@@ -1,8 +1,16 @@
 /* The cut of a staged transfer into chunks and pieces. */
 #include "copy/cut.h"
 
-/* A large chunk is a multiple of a step. */
-enum { STEP = 65536, SMALLEST_CHUNK = 262144, CHUNKS = 16, DOUBLINGS = 3, PIECES = 32, SMALLEST_PIECE = 16384 };
+/* All sizes but the transfer's are powers of two, so each chunk begins with a piece. */
+enum {
+    SMALLEST_CHUNK = 65536,
+    SMALLEST_LARGE_CHUNK = 262144,
+    CHUNKS = 16,
+    DOUBLINGS = 3,
+    PIECES = 32,
+    SMALLEST_PIECE = 16384,
+    LARGEST_PIECE = SMALLEST_CHUNK
+};
 
 static size_t divide_up(size_t bytes, size_t by)
 {
@@ -28,69 +36,63 @@ size_t sm_cut_pieces(const struct sm_cut *cut, size_t chunk)
     return divide_up(sm_cut_chunk(cut, chunk).bytes, cut->piece);
 }
 
+static size_t find_chunk(const struct sm_cut *cut, size_t offset)
+{
+    size_t chunk = 0;
+    while (chunk < cut->doublings && offset >= get_offset(cut, chunk + 1))
+        chunk++;
+    return chunk < cut->doublings ? chunk : chunk + (offset - get_offset(cut, chunk)) / cut->large;
+}
+
 size_t sm_cut_piece(const struct sm_cut *cut, size_t piece, struct sm_range *bytes)
 {
-    const size_t each = divide_up(cut->large, cut->piece);
-    size_t chunk = 0;
-    for (; chunk < cut->doublings && piece >= sm_cut_pieces(cut, chunk); chunk++)
-        piece -= sm_cut_pieces(cut, chunk);
-    if (chunk == cut->doublings) {
-        chunk += piece / each;
-        piece %= each;
-    }
-    const struct sm_range of = sm_cut_chunk(cut, chunk);
-    const size_t begin = piece * cut->piece;
-    *bytes = (struct sm_range){of.offset + begin, of.bytes - begin < cut->piece ? of.bytes - begin : cut->piece};
-    return chunk;
+    const size_t offset = piece * cut->piece;
+    const size_t left = cut->size - offset;
+    *bytes = (struct sm_range){offset, left < cut->piece ? left : cut->piece};
+    return find_chunk(cut, offset);
 }
 
 /* A larger chunk costs the device less for each byte; a smaller one leaves less to do when the last has arrived, or
  * before the first has. So chunks double while the transfer quadruples. */
 static size_t choose_large_chunk(size_t size, size_t buffer)
 {
-    const size_t most = buffer / STEP * STEP;
-    const size_t whole = divide_up(size, STEP) * STEP;
-    size_t chunk = SMALLEST_CHUNK;
-    while (size / chunk / CHUNKS >= chunk / SMALLEST_CHUNK)
+    size_t chunk = SMALLEST_LARGE_CHUNK;
+    while (size / chunk / CHUNKS >= chunk / SMALLEST_LARGE_CHUNK)
         chunk *= 2;
-    chunk = chunk < whole ? chunk : whole;
-    return chunk < most ? chunk : most;
+    while (chunk > SMALLEST_CHUNK && (chunk > buffer || chunk / 2 >= size))
+        chunk /= 2;
+    return chunk;
 }
 
-/* Halves the first chunk as often as it keeps a step. So the chunks before the large ones have fewer bytes together
- * than the transfer. */
+/* Halves the first chunk, as long as it keeps the smallest size. */
 static void choose_first_chunk(struct sm_cut *cut, size_t doublings)
 {
     cut->first = cut->large;
-    for (; cut->doublings < doublings && cut->first / 2 >= STEP; cut->doublings++)
+    for (; cut->doublings < doublings && cut->first > SMALLEST_CHUNK; cut->doublings++)
         cut->first /= 2;
 }
 
-/* The largest chunk is the first large one, or the one before it. */
-static size_t choose_buffer_size(const struct sm_cut *cut)
+static size_t choose_piece(size_t large)
 {
-    const size_t large = divide_up(sm_cut_chunk(cut, cut->doublings).bytes, STEP) * STEP;
-    const size_t before = cut->doublings > 0 ? cut->large / 2 : 0;
-    return large > before ? large : before;
+    const size_t piece = large / PIECES;
+    return piece < SMALLEST_PIECE ? SMALLEST_PIECE : piece > LARGEST_PIECE ? LARGEST_PIECE : piece;
 }
 
-static size_t count_pieces(const struct sm_cut *cut)
+/* The largest chunk is the last or the one before it. */
+static size_t choose_buffer_size(const struct sm_cut *cut)
 {
-    const size_t last = cut->chunks - 1;
-    size_t pieces = (last - cut->doublings) * divide_up(cut->large, cut->piece) + sm_cut_pieces(cut, last);
-    for (size_t chunk = 0; chunk < cut->doublings; chunk++)
-        pieces += sm_cut_pieces(cut, chunk);
-    return pieces;
+    const size_t last = sm_cut_chunk(cut, cut->chunks - 1).bytes;
+    const size_t before = cut->chunks > 1 ? sm_cut_chunk(cut, cut->chunks - 2).bytes : 0;
+    return divide_up(last > before ? last : before, SMALLEST_CHUNK) * SMALLEST_CHUNK;
 }
 
 struct sm_cut sm_cut_up(size_t size, bool push, size_t buffer)
 {
     struct sm_cut cut = {.size = size, .large = choose_large_chunk(size, buffer)};
-    const size_t piece = divide_up(cut.large, PIECES);
-    cut.piece = piece > SMALLEST_PIECE ? piece : SMALLEST_PIECE;
+    cut.piece = choose_piece(cut.large);
+    cut.pieces = divide_up(size, cut.piece);
     choose_first_chunk(&cut, push ? DOUBLINGS : 0);
-    cut.chunks = cut.doublings + divide_up(size - (cut.large - cut.first), cut.large);
+    cut.chunks = find_chunk(&cut, size - 1) + 1;
     cut.buffer = choose_buffer_size(&cut);
-    cut.pieces = count_pieces(&cut);
     return cut;
 }

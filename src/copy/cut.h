@@ -5,7 +5,7 @@
  *
  * Every chunk costs the device time beside its bytes, so chunks are large. But the device begins with a push only when
  * a first chunk is full. So that of a push is small, and each that follows has twice the bytes of the one before it, up
- * to the large ones.
+ * to the large ones. The sizes are powers of two, so each chunk begins with a piece.
  */
 #ifndef SM_CUT_H
 #define SM_CUT_H
@@ -18,10 +18,10 @@ struct sm_cut {
     size_t size;      /* of the transfer */
     size_t large;     /* of a large chunk, but for the last */
     size_t first;     /* of the first chunk, if there are more */
-    size_t doublings; /* how many chunks come before the large ones: there is at least one of these */
+    size_t doublings; /* how many chunks come before the large ones, if there are so many */
     size_t chunks;
     size_t buffer; /* of a buffer, in which each chunk has room */
-    size_t piece;  /* of a piece, but for the last of a chunk */
+    size_t piece;  /* of a piece, but for the last */
     size_t pieces; /* in all chunks */
 };
 

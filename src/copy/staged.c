@@ -13,6 +13,7 @@
 #include "system/streaming.h"
 #include "trace/trace.h"
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,15 @@ enum { LEAST_STREAMED = 2097152, MOST_STREAMED_UP = 33554432 };
 
 /* A thread polls a chunk so often, some 100 microseconds, before it sleeps. */
 enum { POLLS = 2000 };
+
+/* The number of workers of a transfer that no thread can enter any more. */
+enum { OVER = -1 };
+
+/* A small transfer has one copy thread for so many pieces, but a few at least: more would keep one another waiting. */
+enum { PIECES_EACH = 8, FEW_WORKERS = 4 };
+
+/* After one of so many pieces a thread looks whether the next chunk can be opened. */
+enum { PIECES_APART = 4 };
 
 /* A page-locked buffer, which has one chunk after another. Numbers of chunks in it are counted from 1. */
 struct buffer {
@@ -33,6 +43,8 @@ struct buffer {
     atomic_size_t ready;       /* the chunk whose pieces threads may copy */
     char apart[SM_CACHE_LINE]; /* threads poll the numbers above while others count down */
     atomic_size_t left;        /* pieces of that chunk that are not copied yet */
+    atomic_size_t copied;      /* the chunk whose pieces are copied */
+    struct sm_mutex opening;   /* held by the thread that opens a chunk */
 };
 
 struct job {
@@ -48,18 +60,19 @@ struct job {
     struct sm_fence *after; /* the work that writes the source */
     struct sm_fence *host_fence;
     struct sm_fence *device_fence;
+    unsigned threads; /* that are started for it */
     struct sm_events progress;
-    atomic_uint sleepers;     /* threads that wait for a chunk on progress */
-    atomic_bool failed;       /* status is not OK */
-    atomic_bool is_known;     /* copy threads have been awakened for it */
-    atomic_bool is_requested; /* of a pull: a thread queues the first chunks, or has done so */
+    atomic_uint sleepers; /* threads that wait for a chunk on progress */
+    atomic_bool failed;   /* status is not OK */
+    atomic_bool is_known; /* copy threads have been awakened for it */
     char apart[SM_CACHE_LINE];
     atomic_size_t taken; /* pieces that threads have taken to copy, and more once none is left */
     char apart_too[SM_CACHE_LINE];
-    struct sm_mutex lock; /* guards the fields below */
-    size_t queued;        /* bytes that are queued on the internal stream */
-    unsigned workers;     /* threads at work */
-    bool over;
+    atomic_int workers;      /* threads at work, or OVER */
+    atomic_bool is_queueing; /* a thread queues chunks */
+    size_t next;             /* the next chunk to queue: of the thread that queues */
+    struct sm_mutex lock;    /* guards the fields below */
+    size_t queued;           /* bytes that are queued on the internal stream */
     synced_mem_status status;
     struct sm_detail why;
     unsigned char from, to; /* synced_mem_source */
@@ -169,7 +182,7 @@ static bool count_queued_bytes(struct job *job, size_t bytes)
 
 /* Queues a chunk between the device and its buffer. The chunk needs a fence of its own if its bytes have to arrive, or
  * if another chunk comes into the buffer. */
-static synced_mem_status queue_chunk(struct job *job, size_t chunk)
+static synced_mem_status queue_device_part(struct job *job, size_t chunk)
 {
     struct buffer *const buffer = get_buffer(job, chunk);
     const struct sm_range of = sm_cut_chunk(&job->cut, chunk);
@@ -179,8 +192,7 @@ static synced_mem_status queue_chunk(struct job *job, size_t chunk)
     if (is_marked)
         buffer->fence = sm_fence_hold(job->device_fence);
     else if (is_awaited)
-        SM_TRY(sm_transfer_record(job->internal, &buffer->fence, &buffer->stray));
-    set_number(job, &buffer->queued, chunk + 1);
+        return sm_transfer_record(job->internal, &buffer->fence, &buffer->stray);
     return SYNCED_MEM_OK;
 }
 
@@ -270,38 +282,74 @@ static void obtain_buffer(const struct job *job, struct buffer *buffer)
         buffer->data = buffer->memory.data;
 }
 
-/* Queues a chunk of a pull. Without a buffer the first thread that takes a piece transfers the chunk. */
-static synced_mem_status request_chunk(struct job *job, size_t chunk)
+/* Returns whether the buffer of a push is full, or that of a pull is empty. */
+static bool can_queue(struct job *job, size_t chunk)
+{
+    if (chunk >= job->cut.chunks || has_failed(job))
+        return false;
+    if (!job->up && chunk < job->count)
+        return true;
+    return atomic_load(&get_buffer(job, chunk)->copied) == (job->up ? chunk + 1 : chunk + 1 - job->count);
+}
+
+/* A chunk without a buffer is transferred by the thread with its first piece. */
+static synced_mem_status queue_chunk(struct job *job, size_t chunk)
 {
     struct buffer *const buffer = get_buffer(job, chunk);
-    obtain_buffer(job, buffer);
+    if (!job->up)
+        obtain_buffer(job, buffer);
     if (buffer->data)
-        return queue_chunk(job, chunk);
+        SM_TRY(queue_device_part(job, chunk));
     set_number(job, &buffer->queued, chunk + 1);
     return SYNCED_MEM_OK;
 }
 
-/* Queues the chunks of a pull that find an empty buffer at first, each of which exists for a chunk. So many are in
- * flight from then on. One thread does this, in order, while the others wait for the first chunks. A transfer whose
- * source could not be waited for has failed, and must not be read. */
-static synced_mem_status request_first_chunks(struct job *job)
+/* The thread that waits for a pull awakens the others once the first chunk is queued: it takes as long for its bytes to
+ * arrive. */
+static void wake_threads(struct job *job)
 {
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (atomic_exchange(&job->is_requested, true))
-        return SYNCED_MEM_OK;
-    for (size_t chunk = 0; chunk < job->count && status == SYNCED_MEM_OK && !has_failed(job); chunk++)
-        status = request_chunk(job, chunk);
-    return status;
+    if (!atomic_load_explicit(&job->is_known, memory_order_relaxed) && !atomic_exchange(&job->is_known, true))
+        sm_copy_threads_wake();
 }
 
-/* Waits until threads may copy the chunk: its bytes have arrived, or the device has read those that were in the buffer
- * before. The thread with the first piece does this, and tells the others. */
-static synced_mem_status open_chunk(struct job *job, size_t chunk)
+/* Queues chunks in order, all that can be. One thread does so at a time, since threads that call the runtime at once
+ * keep one another waiting. The others go on: the one that queues looks again. After a failure none does. */
+static synced_mem_status queue_chunks(struct job *job)
 {
-    struct buffer *const buffer = get_buffer(job, chunk);
-    const size_t earlier = chunk < job->count ? 0 : chunk + 1 - job->count;
-    if (!wait_for_number(job, &buffer->queued, job->up ? earlier : chunk + 1))
-        return SYNCED_MEM_OK; /* another thread has recorded the failure */
+    size_t next;
+    do {
+        if (atomic_exchange(&job->is_queueing, true))
+            return SYNCED_MEM_OK;
+        for (; can_queue(job, job->next); job->next++) {
+            SM_TRY(queue_chunk(job, job->next));
+            wake_threads(job);
+        }
+        next = job->next;
+        atomic_store(&job->is_queueing, false);
+    } while (can_queue(job, next));
+    return SYNCED_MEM_OK;
+}
+
+/* ---- Opening chunks ---- */
+
+/* Returns the number of the chunk that must be queued before threads may copy the given one: the chunk itself, or that
+ * which was in a push's buffer before. */
+static size_t get_queued_before(const struct job *job, size_t chunk)
+{
+    if (!job->up)
+        return chunk + 1;
+    return chunk < job->count ? 0 : chunk + 1 - job->count;
+}
+
+static bool is_open(struct buffer *buffer, size_t chunk)
+{
+    return atomic_load(&buffer->ready) == chunk + 1;
+}
+
+/* Waits until the chunk's bytes have arrived, or the device has read those that were in the buffer before. Then threads
+ * may copy the chunk. */
+static synced_mem_status open_buffer(struct job *job, struct buffer *buffer, size_t chunk)
+{
     SM_TRY(wait_for_buffer(job, buffer));
     if (job->up)
         obtain_buffer(job, buffer);
@@ -312,18 +360,39 @@ static synced_mem_status open_chunk(struct job *job, size_t chunk)
     return SYNCED_MEM_OK;
 }
 
-/* The buffer of a push goes to the device, and that of a pull gets the next chunk. */
-static synced_mem_status close_chunk(struct job *job, size_t chunk)
+/* Opens the chunk, unless that was done ahead. The thread with its first piece does this, while the others wait. The
+ * lock is taken last: threads with pieces of an earlier chunk in the buffer may need it. */
+static synced_mem_status open_chunk(struct job *job, size_t chunk)
 {
     struct buffer *const buffer = get_buffer(job, chunk);
-    const size_t next = chunk + job->count;
-    if (!job->up)
-        return next < job->cut.chunks ? request_chunk(job, next) : SYNCED_MEM_OK;
-    if (buffer->data)
-        return queue_chunk(job, chunk);
-    set_number(job, &buffer->queued, chunk + 1);
-    return SYNCED_MEM_OK;
+    if (is_open(buffer, chunk) || !wait_for_number(job, &buffer->queued, get_queued_before(job, chunk)))
+        return SYNCED_MEM_OK; /* another thread has recorded the failure */
+    sm_mutex_lock(&buffer->opening);
+    const synced_mem_status status = is_open(buffer, chunk) ? SYNCED_MEM_OK : open_buffer(job, buffer, chunk);
+    sm_mutex_unlock(&buffer->opening);
+    return status;
 }
+
+static bool can_open(struct job *job, struct buffer *buffer, size_t chunk)
+{
+    if (is_open(buffer, chunk) || atomic_load(&buffer->queued) != get_queued_before(job, chunk))
+        return false;
+    return !buffer->fence || !sm_fence_poll(buffer->fence);
+}
+
+/* Opens the chunk if that needs no wait: a question to the runtime takes some microseconds, and all threads would wait
+ * for the answer once they need the chunk. */
+static synced_mem_status open_ahead(struct job *job, size_t chunk)
+{
+    struct buffer *const buffer = get_buffer(job, chunk);
+    if (chunk >= job->cut.chunks || is_open(buffer, chunk) || !sm_mutex_try(&buffer->opening))
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = can_open(job, buffer, chunk) ? open_buffer(job, buffer, chunk) : SYNCED_MEM_OK;
+    sm_mutex_unlock(&buffer->opening);
+    return status;
+}
+
+/* ---- Pieces ---- */
 
 static synced_mem_status move_piece(struct job *job, size_t piece)
 {
@@ -337,8 +406,11 @@ static synced_mem_status move_piece(struct job *job, size_t piece)
         return SYNCED_MEM_OK;
     if (buffer->data)
         copy_piece(job, buffer->data + within, bytes.offset, bytes.bytes);
-    const bool was_last = atomic_fetch_sub_explicit(&buffer->left, 1, memory_order_acq_rel) == 1;
-    return was_last ? close_chunk(job, chunk) : SYNCED_MEM_OK;
+    if (atomic_fetch_sub_explicit(&buffer->left, 1, memory_order_acq_rel) == 1) {
+        atomic_store(&buffer->copied, chunk + 1);
+        SM_TRY(queue_chunks(job));
+    }
+    return within / job->cut.piece % PIECES_APART == 0 ? open_ahead(job, chunk + 1) : SYNCED_MEM_OK;
 }
 
 /* ---- The end ---- */
@@ -409,42 +481,30 @@ static bool has_pieces_or_failed(struct job *job)
     return atomic_load_explicit(&job->taken, memory_order_relaxed) < job->cut.pieces || has_failed(job);
 }
 
-/* Counts the thread as a worker, also to end a transfer that failed before any thread worked on it. */
-static bool enter_job(struct job *job)
+/* Counts the thread as a worker, also to end a transfer that failed before any thread worked on it. Returns false if
+ * the transfer needs no thread any more, or has the most workers. */
+static bool enter_job(struct job *job, int most)
 {
-    sm_mutex_lock(&job->lock);
-    const bool is_open = !job->over && has_pieces_or_failed(job);
-    job->workers += is_open;
-    sm_mutex_unlock(&job->lock);
-    return is_open;
+    int workers = atomic_load(&job->workers);
+    while (workers != OVER && workers < most && has_pieces_or_failed(job))
+        if (atomic_compare_exchange_weak(&job->workers, &workers, workers + 1))
+            return true;
+    return false;
 }
 
 static void leave_job(struct job *job)
 {
-    sm_mutex_lock(&job->lock);
-    job->workers--;
-    const bool is_last = job->workers == 0 && !job->over;
-    job->over = job->over || is_last;
-    sm_mutex_unlock(&job->lock);
-    if (is_last)
+    int workers = atomic_load(&job->workers);
+    while (!atomic_compare_exchange_weak(&job->workers, &workers, workers == 1 ? OVER : workers - 1))
+        ;
+    if (workers == 1)
         end_job(job);
-}
-
-/* The thread that waits for a pull first queues the device's part, and then awakens the others. */
-static synced_mem_status begin_pull(struct job *job)
-{
-    const synced_mem_status status = request_first_chunks(job);
-    if (status == SYNCED_MEM_OK && !atomic_exchange(&job->is_known, true))
-        sm_copy_threads_wake();
-    return status;
 }
 
 static void work_on_job(struct job *job)
 {
-    if (!enter_job(job))
-        return;
     const size_t pieces = job->cut.pieces;
-    synced_mem_status status = job->up ? SYNCED_MEM_OK : begin_pull(job);
+    synced_mem_status status = job->up ? SYNCED_MEM_OK : queue_chunks(job);
     while (status == SYNCED_MEM_OK && !has_failed(job)) {
         const size_t piece = atomic_fetch_add_explicit(&job->taken, 1, memory_order_relaxed);
         if (piece >= pieces)
@@ -463,9 +523,17 @@ static void wait_for_source_write(struct job *job)
         fail_job(job, status);
 }
 
+static int count_most_workers(const struct job *job)
+{
+    const size_t most = job->cut.pieces / PIECES_EACH;
+    return most < FEW_WORKERS ? FEW_WORKERS : most < INT_MAX ? (int)most : INT_MAX;
+}
+
 static void run_task(struct sm_task *task)
 {
     struct job *const job = get_job_of_task(task);
+    if (!enter_job(job, count_most_workers(job)))
+        return;
     sm_device_stay(job->internal->device);
     work_on_job(job);
 }
@@ -506,7 +574,8 @@ static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_
     if (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
         wait_for_source_write(job);
         sm_copy_threads_ready(&job->task);
-        work_on_job(job);
+        if (enter_job(job, INT_MAX))
+            work_on_job(job);
     }
     wait_for_others(job, fence);
     sm_mutex_lock(&job->lock);
@@ -526,11 +595,8 @@ static void drop_work(struct sm_host_work *work)
 
 static bool end_unbegun_job(struct job *job)
 {
-    sm_mutex_lock(&job->lock);
-    const bool ends = !job->over && job->workers == 0 && atomic_load(&job->taken) == 0;
-    job->over = job->over || ends;
-    sm_mutex_unlock(&job->lock);
-    return ends;
+    int workers = 0;
+    return atomic_compare_exchange_strong(&job->workers, &workers, OVER);
 }
 
 /* Earlier work on a push's device copy is on the internal stream, and no longer entered. So the fence stands for it. */
@@ -568,16 +634,18 @@ void sm_staged_shutdown(void)
     sm_copy_threads_end();
 }
 
-/* Returns how many copy threads are started for a transfer. Below the minimum the caller alone works on it. */
-static unsigned count_threads(size_t size)
+/* Returns how many copy threads are started for a transfer. Below the minimum the caller alone works on it, if it waits
+ * for the end. */
+static unsigned count_threads(const struct sm_transfer *transfer)
 {
-    return size >= sm_staging_minimum() ? sm_staging_threads() : 0;
+    const bool proceeds_alone = transfer->direction == SM_D2H && !transfer->is_awaited;
+    return proceeds_alone || transfer->size >= sm_staging_minimum() ? sm_staging_threads() : 0;
 }
 
 /* Two buffers for each thread, the caller's included, if there are so many chunks. */
-static size_t choose_buffers(const struct sm_cut *cut)
+static size_t choose_buffers(const struct sm_cut *cut, unsigned threads)
 {
-    const size_t most = 2 * ((size_t)count_threads(cut->size) + 1);
+    const size_t most = 2 * ((size_t)threads + 1);
     return cut->chunks < most ? cut->chunks : most;
 }
 
@@ -585,7 +653,8 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
 {
     const bool up = transfer->direction == SM_H2D;
     const struct sm_cut cut = sm_cut_up(transfer->size, up, sm_staging_buffer());
-    const size_t count = choose_buffers(&cut);
+    const unsigned threads = count_threads(transfer);
+    const size_t count = choose_buffers(&cut, threads);
     struct job *const job = calloc(1, sizeof *job + count * sizeof *job->buffers);
     if (!job) {
         (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of a transfer");
@@ -602,6 +671,7 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
     job->from = transfer->from->source;
     job->to = transfer->to->source;
     job->cut = cut;
+    job->threads = threads;
     job->count = count;
     job->after = after ? sm_fence_hold(after) : NULL;
     atomic_store_explicit(&job->is_known, !transfer->is_awaited, memory_order_relaxed);
@@ -650,7 +720,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     sm_count_up(job->up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
     sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->cut.size);
     sm_trace_staged_begun(transfer->direction, transfer->size, &job->who);
-    sm_copy_threads_add(&job->task, !after, count_threads(job->cut.size));
+    sm_copy_threads_add(&job->task, !after, job->threads);
     if (atomic_load(&job->is_known))
         sm_copy_threads_wake();
     sm_task_drop(&job->task);

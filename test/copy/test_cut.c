@@ -72,7 +72,7 @@ START_TEST(every_byte_is_in_one_piece_of_one_chunk)
         ck_assert_uint_eq(cut.size, sizes[_i]);
         check_chunks(&cut, buffer);
         check_pieces(&cut);
-        if (i % 2 && sizes[_i] > STEP && buffer >= 2 * STEP)
+        if (i % 2 && sizes[_i] > STEP && buffer >= 2 * (size_t)STEP)
             ck_assert_uint_lt(sm_cut_chunk(&cut, 0).bytes, cut.large);
     }
 }
@@ -99,8 +99,13 @@ static const struct expected {
     {4 * MIB, 2 * MIB, true, 11, {64, 128, 256, 512, 512}, 64 * KIB, 16},
     {16 * MIB, 2 * MIB, true, 19, {128, 256, 512, 1024, 1024}, 128 * KIB, 32},
     {16 * MIB, 2 * MIB, false, 16, {1024, 1024, 1024, 1024, 1024}, MIB, 32},
-    {16 * MIB, 192 * KIB + 5, true, 86, {96, 192, 192, 192, 192}, 160 * KIB, 16},
-    {(size_t)1024 * MIB, 4 * MIB, true, 259, {512, 1024, 2048, 4096, 4096}, 512 * KIB, 128},
+    {128 * KIB + 1, 2 * MIB, true, 2, {64}, 64 * KIB + 1, 16},
+    {192 * KIB, 2 * MIB, true, 2, {64, 128}, 128 * KIB, 16},
+    {192 * KIB + 1, 2 * MIB, true, 3, {64, 128}, 1, 16},
+    {192 * KIB, 2 * MIB, false, 1, {192}, 192 * KIB, 16},
+    {16 * MIB, 192 * KIB + 5, true, 129, {64, 128, 128, 128, 128}, 64 * KIB, 16},
+    {(size_t)1024 * MIB, 4 * MIB, true, 259, {512, 1024, 2048, 4096, 4096}, 512 * KIB, 64},
+    {(size_t)1024 * MIB, 4 * MIB - 1, false, 512, {2048, 2048, 2048, 2048, 2048}, 2 * MIB, 64},
 };
 enum { EXPECTED = sizeof expected / sizeof *expected };
 

@@ -189,6 +189,29 @@ START_TEST(pull_returns_at_once)
 }
 END_TEST
 
+/* A view of pageable memory is always staged. So the pull of a small one starts the copy threads too. */
+START_TEST(pull_of_a_small_view_returns_at_once)
+{
+    enum { OFFSET = 4096, SMALL = 1000 };
+    stage(1);
+    synced_mem_stream stuck = open_stream(NON_BLOCKING);
+    void *const mine = memory();
+    synced_mem *const root = make_in(mine, 1);
+    synced_mem *view = NULL;
+    OK(synced_mem_view(&view, root, OFFSET, SMALL, NULL));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(view, stuck), SMALL, 2, stuck);
+    gpu_hold(stuck);
+    OK(synced_mem_async_cpu_pull(view, stuck));
+    ck_assert_int_eq(is_pending(view), 1);
+    ck_assert_int_eq(synced_mem_head(view), SYNCED_MEM_SYNCED);
+    gpu_unhold();
+    ck_assert(host_is(synced_mem_cpu_data(view), SMALL, 2));
+    RELEASE_EACH(view, root);
+    CLOSE_EACH(stuck);
+    free(mine);
+}
+END_TEST
+
 /* A second pull does not wait for the transfer in flight, and makes no other transfer. */
 START_TEST(pull_again)
 {
@@ -428,7 +451,7 @@ Suite *suite(void)
 {
     Suite *const of = suite_create("staged");
     TCase *one = add_case(of, "one object");
-    add_gpu_tests(one, defaults, pulls_behind_one_that_is_stuck);
+    add_gpu_tests(one, defaults, pull_of_a_small_view_returns_at_once, pulls_behind_one_that_is_stuck);
     add_gpu_loop_test(one, there_and_back, 0, MOST_THREADS);
     add_gpu_loop_test(one, read_on_a_stream, 0, MOST_THREADS * STREAM_KINDS);
     add_gpu_loop_test(one, push, 0, MOST_THREADS * STREAM_KINDS);
