@@ -165,7 +165,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
 
 /** Gives up a reference, and with the last one the object and its memory. Ignores NULL.
  * Errors: ERR_INVALID_STATE (the last one of a held object, which stays; released too often, where a build with
- * assertions ends the process); ERR_CUDA (a wait failed; the reference stays). @since 0.1 */
+ * assertions ends the process); ERR_CUDA or the runtime's other reason (a wait failed; the reference stays).
+ * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
 
 /** Frees the library's streams, events, memory pools and released memory, until it is used again.

@@ -7,7 +7,8 @@
 
 /* A task: work that any number of threads can do together. Who holds it keeps it alive. */
 struct sm_task {
-    void (*work)(struct sm_task *task); /* works until no chunk is left to take */
+    /* Works until nothing is left to take, or returns at once if enough threads do so. */
+    void (*work)(struct sm_task *task);
     void (*wait)(struct sm_task *task); /* blocks until the work can begin; NULL: it can at once */
     void (*free)(struct sm_task *task);
     atomic_uint holders;
@@ -30,8 +31,8 @@ void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads);
 void sm_copy_threads_wake(void);
 /* Marks the task as ready: its work can begin. */
 void sm_copy_threads_ready(struct sm_task *task);
-/* Removes the task from the queue, which drops it. For a task with no chunk left to take. Threads already in work() go
- * on. No effect if the task is not queued. */
+/* Removes the task from the queue, which drops it. For a task that needs no other thread: threads already in work() go on
+ * until its end. No effect if the task is not queued. */
 void sm_copy_threads_remove(struct sm_task *task);
 /* Returns the number of copy threads. */
 unsigned sm_copy_threads_count(void);

@@ -27,7 +27,8 @@ enum { POLLS = 2000 };
 /* The number of workers of a transfer that no thread can enter any more. */
 enum { OVER = -1 };
 
-/* A small transfer has one copy thread for so many pieces, but a few at least: more would keep one another waiting. */
+/* A small transfer has one thread for so many pieces, but a few at least: more would keep one another waiting. A thread
+ * that waits for it always takes part. */
 enum { PIECES_EACH = 8, FEW_WORKERS = 4 };
 
 /* After one of so many pieces a thread looks whether the next chunk can be opened. */
@@ -60,7 +61,6 @@ struct job {
     struct sm_fence *after; /* the work that writes the source */
     struct sm_fence *host_fence;
     struct sm_fence *device_fence;
-    unsigned threads; /* that are started for it */
     struct sm_events progress;
     atomic_uint sleepers; /* threads that wait for a chunk on progress */
     atomic_bool failed;   /* status is not OK */
@@ -210,10 +210,11 @@ static synced_mem_status wait_for_device(const struct job *job, struct sm_fence 
 static synced_mem_status wait_for_buffer(const struct job *job, struct buffer *buffer)
 {
     struct sm_fence *const fence = buffer->fence;
-    const synced_mem_status status = fence ? wait_for_device(job, fence, &buffer->stray) : SYNCED_MEM_OK;
+    if (fence)
+        SM_TRY(wait_for_device(job, fence, &buffer->stray));
     buffer->fence = NULL;
     sm_fence_drop(fence);
-    return status;
+    return SYNCED_MEM_OK;
 }
 
 /* ---- The host's part ---- */
@@ -373,14 +374,17 @@ static synced_mem_status open_chunk(struct job *job, size_t chunk)
     return status;
 }
 
+/* With the buffer locked. Returns whether the chunk can be opened without a wait for the device. */
 static bool can_open(struct job *job, struct buffer *buffer, size_t chunk)
 {
     if (is_open(buffer, chunk) || atomic_load(&buffer->queued) != get_queued_before(job, chunk))
         return false;
-    return !buffer->fence || !sm_fence_poll(buffer->fence);
+    if (job->up)
+        obtain_buffer(job, buffer);
+    return buffer->data && (!buffer->fence || !sm_fence_poll(buffer->fence));
 }
 
-/* Opens the chunk if that needs no wait: a question to the runtime takes some microseconds, and all threads would wait
+/* Opens the chunk if the device is done: a question to the runtime takes some microseconds, and all threads would wait
  * for the answer once they need the chunk. */
 static synced_mem_status open_ahead(struct job *job, size_t chunk)
 {
@@ -634,12 +638,11 @@ void sm_staged_shutdown(void)
     sm_copy_threads_end();
 }
 
-/* Returns how many copy threads are started for a transfer. Below the minimum the caller alone works on it, if it waits
- * for the end. */
+/* Returns how many copy threads are started for a transfer. Below the minimum the caller alone works on it, unless it
+ * leaves it to them. */
 static unsigned count_threads(const struct sm_transfer *transfer)
 {
-    const bool proceeds_alone = transfer->direction == SM_D2H && !transfer->is_awaited;
-    return proceeds_alone || transfer->size >= sm_staging_minimum() ? sm_staging_threads() : 0;
+    return transfer->is_left || transfer->size >= sm_staging_minimum() ? sm_staging_threads() : 0;
 }
 
 /* Two buffers for each thread, the caller's included, if there are so many chunks. */
@@ -649,11 +652,11 @@ static size_t choose_buffers(const struct sm_cut *cut, unsigned threads)
     return cut->chunks < most ? cut->chunks : most;
 }
 
-static struct job *create_job(const struct sm_transfer *transfer, struct sm_stream *internal, struct sm_fence *after)
+static struct job *create_job(const struct sm_transfer *transfer, unsigned threads, struct sm_stream *internal,
+                              struct sm_fence *after)
 {
     const bool up = transfer->direction == SM_H2D;
     const struct sm_cut cut = sm_cut_up(transfer->size, up, sm_staging_buffer());
-    const unsigned threads = count_threads(transfer);
     const size_t count = choose_buffers(&cut, threads);
     struct job *const job = calloc(1, sizeof *job + count * sizeof *job->buffers);
     if (!job) {
@@ -671,7 +674,6 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
     job->from = transfer->from->source;
     job->to = transfer->to->source;
     job->cut = cut;
-    job->threads = threads;
     job->count = count;
     job->after = after ? sm_fence_hold(after) : NULL;
     atomic_store_explicit(&job->is_known, !transfer->is_awaited, memory_order_relaxed);
@@ -702,7 +704,8 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
 {
     struct sm_replaced replaced = {.uses = NULL};
     struct sm_use *const read = sm_inflight_reserve();
-    struct job *const job = read ? create_job(transfer, internal, after) : NULL;
+    const unsigned threads = count_threads(transfer);
+    struct job *const job = read ? create_job(transfer, threads, internal, after) : NULL;
     const synced_mem_status status = job ? open_fences(job) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status != SYNCED_MEM_OK) {
         if (job)
@@ -720,7 +723,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     sm_count_up(job->up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
     sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->cut.size);
     sm_trace_staged_begun(transfer->direction, transfer->size, &job->who);
-    sm_copy_threads_add(&job->task, !after, job->threads);
+    sm_copy_threads_add(&job->task, !after, threads);
     if (atomic_load(&job->is_known))
         sm_copy_threads_wake();
     sm_task_drop(&job->task);

@@ -1,7 +1,8 @@
 /*
  * Staged transfers: pageable memory moves through page-locked buffers. Several threads fill or empty some buffers while
- * the device reads or writes others. A transfer is cut into chunks. The library's copy threads take them one by one,
- * and so does every thread that waits for the transfer. So it makes progress even where no copy thread is free.
+ * the device reads or writes others. A transfer is cut into chunks, and a chunk into pieces. The library's copy threads
+ * take the pieces one by one, and so does every thread that waits for the transfer. So it makes progress even where no
+ * copy thread is free.
  */
 #ifndef SM_STAGED_H
 #define SM_STAGED_H

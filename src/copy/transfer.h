@@ -24,6 +24,7 @@ struct sm_transfer {
     /* A batch for the copy, or NULL. sm_transfer_queue() sets it to NULL unless the batch has collected the copy. */
     struct sm_batch *batch;
     bool is_awaited; /* of a staged pull: the caller waits for its end at once, or cancels it */
+    bool is_left;    /* of a staged pull: the caller does not wait for its end, and maybe nobody does */
     bool staged;     /* it has begun and is entered, see staged.h; the caller does no more */
 };
 
@@ -40,6 +41,7 @@ static inline void sm_transfer_describe(struct sm_transfer *transfer, enum sm_di
     transfer->memory = NULL;
     transfer->batch = NULL;
     transfer->is_awaited = false;
+    transfer->is_left = false;
     transfer->staged = false;
 }
 

@@ -196,6 +196,7 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
     synced_mem_status status = SYNCED_MEM_OK;
     const bool is_async = transfer->batch && transfer->batch->is_async;
     transfer->is_awaited = transfer->direction == SM_D2H && !is_async;
+    transfer->is_left = transfer->direction == SM_D2H && is_async;
     if (transfer->direction == SM_D2H && is_async)
         status = record_source_fence(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)

@@ -4,6 +4,7 @@
 #include "system/process.h"
 
 #include <pthread.h>
+#include <string.h>
 
 /* ---- Several ---- */
 
@@ -103,6 +104,33 @@ START_TEST(after_a_shutdown)
 }
 END_TEST
 
+/* Chunks that a thread ends while another one queues copies, and chunks that are opened ahead. There are more of them
+ * than buffers. */
+START_TEST(many_in_a_row)
+{
+    enum { MANY = 150, CHUNK = 65536, BYTES = 6 * CHUNK + 100, STEP = 4096 };
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = (unsigned)_i, .buffer_bytes = CHUNK, .minimum_bytes = CHUNK};
+    OK(synced_mem_set_staging(&staging));
+    unsigned char *const mine = memory();
+    synced_mem *const mem = make_on(BYTES, 0);
+    OK(synced_mem_set_cpu_data(mem, mine));
+    for (unsigned round = 0; round < MANY; round++) {
+        ck_assert_ptr_eq(synced_mem_mutable_cpu_data(mem), mine);
+        for (size_t at = 0; at < BYTES; at += STEP)
+            mine[at] = (unsigned char)(round + at / STEP);
+        ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
+        memset(mine, 255, BYTES); /* the contents are the device's */
+        ck_assert_ptr_eq(synced_mem_cpu_data(mem), mine);
+        for (size_t at = 0; at < BYTES; at += STEP)
+            ck_assert_uint_eq(mine[at], (unsigned char)(round + at / STEP));
+    }
+    ck_assert_uint_eq(stats_now().staged_transfers, 2 * MANY);
+    OK(synced_mem_release(mem));
+    free(mine);
+}
+END_TEST
+
 START_TEST(settings)
 {
     synced_mem_staging staging = {.struct_size = sizeof staging};
@@ -150,6 +178,7 @@ Suite *suite(void)
     TCase *several = add_case(of, "several");
     add_gpu_loop_test(several, several_at_once, 0, MOST_THREADS);
     add_gpu_loop_test(several, many_readers, 0, MOST_THREADS);
+    add_gpu_loop_test(several, many_in_a_row, 0, MOST_THREADS);
     TCase *library = add_case(of, "library");
     tcase_add_test(library, settings);
     add_gpu_tests(library, after_a_shutdown);
