@@ -111,6 +111,30 @@ START_TEST(waiting_says_that_a_pull_failed)
 }
 END_TEST
 
+/* What the pull comes after can't be waited for. So nothing is read. */
+START_TEST(the_source_of_a_pull_fails)
+{
+    void *const mine = malloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage(1);
+    synced_mem *const mem = make_in(mine, 0);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
+    const unsigned copies = gpu_calls("cudaMemcpyAsync");
+    gpu_hold(stream);
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    OK(synced_mem_async_cpu_pull(mem, stream));
+    (void)usleep(20000); /* the copy thread has probably failed by then, else the wait does */
+    gpu_unhold();
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_wait(mem));
+    ck_assert_uint_eq(gpu_calls("cudaMemcpyAsync"), copies);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
 /* One pull of several fails. The transfer of the other has begun, and the call does not wait for it. */
 START_TEST(one_of_several_fails)
 {
@@ -434,7 +458,8 @@ Suite *suite(void)
     TCase *failing = add_case_without_end(of, "failing");
     tcase_add_loop_test(failing, the_device_is_lost, 0, 4);
     TCase *limited = add_case(of, "limited");
-    add_tests(limited, without_buffers, a_turn_outlives_a_failed_pull, a_part_arrives_though_another_failed);
+    add_tests(limited, without_buffers, the_source_of_a_pull_fails, a_turn_outlives_a_failed_pull,
+              a_part_arrives_though_another_failed);
     tcase_add_loop_test(limited, without_records, 0, 2);
     tcase_add_loop_test(limited, waiting_says_that_a_pull_failed, 0, 3);
     tcase_add_loop_test(limited, one_of_several_fails, 0, 2);
