@@ -86,7 +86,8 @@ static void wait_for_change(uint64_t poll_end)
     while (sm_events_seen(&queue.changed) == seen && sm_now() < poll_end)
         for (int i = 0; i < POLLS && sm_events_seen(&queue.changed) == seen; i++)
             sm_pause();
-    sm_events_wait(&queue.changed, seen);
+    if (sm_events_seen(&queue.changed) == seen)
+        sm_events_wait(&queue.changed, seen);
     sm_lock(&queue.lock);
 }
 

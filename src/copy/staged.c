@@ -62,7 +62,7 @@ struct job {
     struct sm_fence *host_fence;
     struct sm_fence *device_fence;
     struct sm_events progress;
-    atomic_uint sleepers; /* threads that wait for a chunk on progress */
+    atomic_uint sleepers; /* threads that wait on progress */
     atomic_bool failed;   /* status is not OK */
     atomic_bool is_known; /* copy threads have been awakened for it */
     char apart[SM_CACHE_LINE];
@@ -101,6 +101,13 @@ static void fail_job(struct job *job, synced_mem_status status)
     sm_mutex_unlock(&job->lock);
     atomic_store(&job->failed, true);
     sm_events_add(&job->progress);
+}
+
+/* Wakes the threads that sleep, after what they wait for was stored. A thread that announces itself later sees that. */
+static void wake_sleepers(struct job *job)
+{
+    if (atomic_fetch_add(&job->sleepers, 0) > 0)
+        sm_events_add(&job->progress);
 }
 
 static bool has_failed(struct job *job)
@@ -176,7 +183,7 @@ static bool count_queued_bytes(struct job *job, size_t bytes)
     const bool recorded = sm_fence_record_event(job->device_fence, job->internal->handle) == SYNCED_MEM_OK;
     if (job->up)
         sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
-    sm_events_add(&job->progress);
+    wake_sleepers(job);
     return recorded;
 }
 
@@ -459,7 +466,7 @@ static void free_buffers(struct job *job, bool stray)
 
 static void release_fences(struct job *job)
 {
-    sm_events_add(&job->progress);
+    wake_sleepers(job);
     sm_copy_threads_remove(&job->task);
     sm_bulk_end(job->internal->device, job->up ? SM_H2D : SM_D2H);
     sm_fence_drop(job->device_fence);
@@ -563,11 +570,13 @@ static void wait_for_others(struct job *job, const struct sm_fence *fence)
 {
     for (int i = 0; i < POLLS && sm_fence_state(fence) == SM_FENCE_QUEUEING; i++)
         sm_pause();
+    atomic_fetch_add(&job->sleepers, 1);
     unsigned seen = sm_events_seen(&job->progress);
     while (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
         sm_events_wait(&job->progress, seen);
         seen = sm_events_seen(&job->progress);
     }
+    atomic_fetch_sub(&job->sleepers, 1);
 }
 
 /* A thread that waits takes part. So the transfer makes progress even while the copy threads wait for something

@@ -197,7 +197,11 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
 /* Ignores a failure: the thread's next calls report it. */
 void sm_device_stay(int device)
 {
-    if (cudaSetDevice(device) != cudaSuccess)
+    static _Thread_local int current = -1;
+    if (device == current)
+        return;
+    current = cudaSetDevice(device) == cudaSuccess ? device : -1;
+    if (current != device)
         (void)cudaGetLastError();
 }
 
