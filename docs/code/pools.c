@@ -76,7 +76,7 @@ static void pageable_transfers(void)
     synced_mem_staging staging = {.struct_size = sizeof staging};
     CHECK(synced_mem_get_staging(&staging) == SYNCED_MEM_OK); /* reads the settings, here the defaults */
     staging.threads = 2;
-    staging.minimum_bytes = 4 * MIB; /* the CUDA runtime makes smaller pulls into pageable memory */
+    staging.minimum_bytes = 4 * MIB; /* below that the CUDA runtime makes pulls of more than 128 KiB */
     CHECK(synced_mem_set_staging(&staging) == SYNCED_MEM_OK);
     /* [end] */
     synced_mem *const mem = make(8 * MIB);
