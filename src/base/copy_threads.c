@@ -63,59 +63,95 @@ static struct sm_task *find_next_task(void)
     return task;
 }
 
+/* Takes the task out of the queue. Returns whether it was there; the queue's hold is the caller's then. */
+static bool unlink_task(struct sm_task *task)
+{
+    if (!task->link)
+        return false;
+    *task->link = task->next;
+    if (task->next)
+        task->next->link = task->link;
+    else
+        queue.end = task->link;
+    task->link = NULL;
+    return true;
+}
+
 /* ---- The threads ---- */
 
-/* Waits until the task is ready. The queue is locked before and after. */
+/* Waits until the task, which the thread has marked as watched, is ready. */
 static void watch_task(struct sm_task *task)
 {
-    queue.watching++;
-    task->watched = true;
-    sm_unlock(&queue.lock);
     task->wait(task);
     sm_lock(&queue.lock);
     queue.watching--;
     task->ready = true;
+    sm_unlock(&queue.lock);
     sm_events_add(&queue.changed);
 }
 
-/* poll_end: the time until which the thread polls before it sleeps. */
-static void wait_for_change(uint64_t poll_end)
+/* seen: the count of changes when there was no task. poll_end: the time until which the thread polls before it
+ * sleeps. */
+static void wait_for_change(unsigned seen, uint64_t poll_end)
 {
-    const unsigned seen = sm_events_seen(&queue.changed);
-    sm_unlock(&queue.lock);
     while (sm_events_seen(&queue.changed) == seen && sm_now() < poll_end)
         for (int i = 0; i < POLLS && sm_events_seen(&queue.changed) == seen; i++)
             sm_pause();
     if (sm_events_seen(&queue.changed) == seen)
         sm_events_wait(&queue.changed, seen);
-    sm_lock(&queue.lock);
 }
 
-static void *run_copy_thread(void *unused)
+enum duty { TO_END, TO_WAIT, TO_WORK, TO_WATCH };
+
+/* Takes the task that the thread has worked on (NULL: none) out of the queue, and finds the next duty. *task: the task,
+ * held. *seen: the count of changes. */
+static enum duty find_duty(struct sm_task *done, struct sm_task **task, unsigned *seen)
 {
-    (void)unused;
-    uint64_t poll_end = 0;
+    enum duty duty = TO_END;
+    *task = NULL;
     sm_lock(&queue.lock);
-    while (!queue.ending) {
-        struct sm_task *const task = find_next_task();
-        if (!task) {
-            wait_for_change(poll_end);
-            continue;
-        }
-        if (task->ready) {
-            sm_unlock(&queue.lock);
-            task->work(task);
-            sm_copy_threads_remove(task);
-            poll_end = sm_now() + POLL_NS;
-            sm_lock(&queue.lock);
-        } else {
-            watch_task(task);
-        }
-        sm_unlock(&queue.lock);
-        sm_task_drop(task);
-        sm_lock(&queue.lock);
+    const bool was_queued = done && unlink_task(done);
+    *seen = sm_events_seen(&queue.changed);
+    if (!queue.ending) {
+        *task = find_next_task();
+        duty = !*task ? TO_WAIT : (*task)->ready ? TO_WORK : TO_WATCH;
+    }
+    if (duty == TO_WATCH) {
+        queue.watching++;
+        (*task)->watched = true;
     }
     sm_unlock(&queue.lock);
+    if (was_queued)
+        sm_task_drop(done);
+    if (done)
+        sm_task_drop(done);
+    return duty;
+}
+
+/* The lock is taken once for each task: threads contend for it when one transfer follows another. */
+static void *run_copy_thread(void *unused)
+{
+    struct sm_task *task;
+    struct sm_task *done = NULL;
+    uint64_t poll_end = 0;
+    unsigned seen;
+    enum duty duty;
+    (void)unused;
+    while ((duty = find_duty(done, &task, &seen)) != TO_END) {
+        done = NULL;
+        if (duty == TO_WAIT) {
+            wait_for_change(seen, poll_end);
+            continue;
+        }
+        if (duty == TO_WORK) {
+            task->work(task);
+            poll_end = sm_now() + POLL_NS;
+            done = task;
+        } else {
+            watch_task(task);
+            sm_task_drop(task);
+        }
+    }
     return NULL;
 }
 
@@ -159,15 +195,7 @@ void sm_copy_threads_ready(struct sm_task *task)
 void sm_copy_threads_remove(struct sm_task *task)
 {
     sm_lock(&queue.lock);
-    const bool was_queued = task->link != NULL;
-    if (was_queued) {
-        *task->link = task->next;
-        if (task->next)
-            task->next->link = task->link;
-        else
-            queue.end = task->link;
-        task->link = NULL;
-    }
+    const bool was_queued = unlink_task(task);
     sm_unlock(&queue.lock);
     if (was_queued)
         sm_task_drop(task);

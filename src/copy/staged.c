@@ -529,7 +529,7 @@ static void work_on_job(struct job *job)
 
 static void wait_for_source_write(struct job *job)
 {
-    const synced_mem_status status = job->after ? sm_fence_wait(job->after) : SYNCED_MEM_OK;
+    const synced_mem_status status = sm_fence_wait(job->after);
     if (status != SYNCED_MEM_OK)
         fail_job(job, status);
 }
@@ -585,8 +585,10 @@ static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_
 {
     struct job *const job = get_job_of_work(work);
     if (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
-        wait_for_source_write(job);
-        sm_copy_threads_ready(&job->task);
+        if (job->after) {
+            wait_for_source_write(job);
+            sm_copy_threads_ready(&job->task);
+        }
         if (enter_job(job, INT_MAX))
             work_on_job(job);
     }
