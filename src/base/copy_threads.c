@@ -79,7 +79,7 @@ static bool unlink_task(struct sm_task *task)
 
 /* ---- The threads ---- */
 
-/* Waits until the task, which the thread has marked as watched, is ready. */
+/* Waits until the task's work can begin, and marks it as ready. The thread has counted itself as watching. */
 static void watch_task(struct sm_task *task)
 {
     task->wait(task);
@@ -103,8 +103,8 @@ static void wait_for_change(unsigned seen, uint64_t poll_end)
 
 enum duty { TO_END, TO_WAIT, TO_WORK, TO_WATCH };
 
-/* Takes the task that the thread has worked on (NULL: none) out of the queue, and finds the next duty. *task: the task,
- * held. *seen: the count of changes. */
+/* Takes the task that the thread has worked on (NULL: none) out of the queue, and drops it. Returns the next duty.
+ * *task: the task to work on or to watch, held; else NULL. *seen: the count of changes before the search. */
 static enum duty find_duty(struct sm_task *done, struct sm_task **task, unsigned *seen)
 {
     enum duty duty = TO_END;
@@ -128,7 +128,8 @@ static enum duty find_duty(struct sm_task *done, struct sm_task **task, unsigned
     return duty;
 }
 
-/* The lock is taken once for each task: threads contend for it when one transfer follows another. */
+/* A thread takes the lock once for each task that it works on: threads contend for it when one transfer follows
+ * another. */
 static void *run_copy_thread(void *unused)
 {
     struct sm_task *task;

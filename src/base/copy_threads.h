@@ -16,7 +16,7 @@ struct sm_task {
     struct sm_task *next;
     struct sm_task **link; /* the link to this task; NULL: it is not queued */
     bool ready;
-    bool watched; /* a copy thread has called wait() */
+    bool watched; /* a copy thread calls wait(), or has called it */
 };
 
 /* Adds a holder. */
@@ -31,8 +31,8 @@ void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads);
 void sm_copy_threads_wake(void);
 /* Marks the task as ready: its work can begin. */
 void sm_copy_threads_ready(struct sm_task *task);
-/* Removes the task from the queue, which drops it. For a task that needs no other thread: threads already in work() go on
- * until its end. No effect if the task is not queued. */
+/* Removes the task from the queue, which drops it. For a task that needs no other thread: threads already in work() go
+ * on until its end. No effect if the task is not queued. */
 void sm_copy_threads_remove(struct sm_task *task);
 /* Returns the number of copy threads. */
 unsigned sm_copy_threads_count(void);

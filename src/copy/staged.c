@@ -103,7 +103,9 @@ static void fail_job(struct job *job, synced_mem_status status)
     sm_events_add(&job->progress);
 }
 
-/* Wakes the threads that sleep, after what they wait for was stored. A thread that announces itself later sees that. */
+/* Wakes the threads that sleep. The caller has stored what they wait for. The state of a fence is stored with release
+ * order alone, so a mere load of the count could come before that store. The addition of 0 can't, and a thread that
+ * counts itself later sees the state. */
 static void wake_sleepers(struct job *job)
 {
     if (atomic_fetch_add(&job->sleepers, 0) > 0)

@@ -194,7 +194,8 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
     return status;
 }
 
-/* Ignores a failure: the thread's next calls report it. */
+/* Ignores a failure: the thread's next calls report it. Nothing else changes the device of the library's threads for
+ * good. If it is another one after all, each call switches to it. */
 void sm_device_stay(int device)
 {
     static _Thread_local int current = -1;
