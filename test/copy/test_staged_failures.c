@@ -111,7 +111,7 @@ START_TEST(waiting_says_that_a_pull_failed)
 }
 END_TEST
 
-/* What the pull comes after can't be waited for. So nothing is read. */
+/* A pull reads nothing if the work before it can't be waited for. */
 START_TEST(the_source_of_a_pull_fails)
 {
     void *const mine = malloc(SIZE);
