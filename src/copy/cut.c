@@ -4,6 +4,7 @@
 /* All sizes but the transfer's are powers of two, so each chunk begins with a piece. */
 enum {
     SMALLEST_CHUNK = 65536,
+    SMALLEST_FIRST_CHUNK = 131072,
     SMALLEST_LARGE_CHUNK = 262144,
     CHUNKS = 16,
     DOUBLINGS = 3,
@@ -68,7 +69,7 @@ static size_t choose_large_chunk(size_t size, size_t buffer)
 static void choose_first_chunk(struct sm_cut *cut, size_t doublings)
 {
     cut->first = cut->large;
-    for (; cut->doublings < doublings && cut->first > SMALLEST_CHUNK; cut->doublings++)
+    for (; cut->doublings < doublings && cut->first > SMALLEST_FIRST_CHUNK; cut->doublings++)
         cut->first /= 2;
 }
 

@@ -1,6 +1,7 @@
-/* Checks copies past the processor's caches: every byte of the range, and no other. */
+/* Checks copies past the processor's caches: every byte of the range, and no other. Demotion changes none. */
 #include "fixture.h"
 
+#include "system/demote.h"
 #include "system/streaming.h"
 
 #include <string.h>
@@ -33,9 +34,21 @@ START_TEST(every_alignment)
 }
 END_TEST
 
+START_TEST(demotion_changes_no_byte)
+{
+    fill(to, 3);
+    memcpy(expected, to, ROOM);
+    for (size_t at = 0; at < LINE; at++)
+        sm_demote(to + at, ROOM - 2 * at);
+    sm_demote(to, 0);
+    ck_assert_int_eq(memcmp(to, expected, ROOM), 0);
+    ck_assert_int_eq(sm_can_demote(), sm_can_demote());
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("streaming");
-    add_tests(add_case(made, "streaming"), every_alignment);
+    add_tests(add_case(made, "streaming"), every_alignment, demotion_changes_no_byte);
     return made;
 }

@@ -72,14 +72,14 @@ START_TEST(every_byte_is_in_one_piece_of_one_chunk)
         ck_assert_uint_eq(cut.size, sizes[_i]);
         check_chunks(&cut, buffer);
         check_pieces(&cut);
-        if (i % 2 && sizes[_i] > STEP && buffer >= 2 * (size_t)STEP)
+        if (i % 2 && sizes[_i] > 2 * STEP && buffer >= 4 * (size_t)STEP)
             ck_assert_uint_lt(sm_cut_chunk(&cut, 0).bytes, cut.large);
     }
 }
 END_TEST
 
-/* A cut that is expected to the byte. A push begins with an eighth of a large chunk, or with a step, and one of a round
- * size ends with as few bytes. A pull has chunks of one size. */
+/* A cut that is expected to the byte. A push begins with an eighth of a large chunk, or with two steps, and one of a
+ * round size ends with as few bytes. A pull has chunks of one size. */
 static const struct expected {
     size_t size, buffer;
     bool push;
@@ -90,20 +90,21 @@ static const struct expected {
 } expected[] = {
     {1, 2 * MIB, true, 1, {0}, 1, 16},
     {64 * KIB, 2 * MIB, true, 1, {64}, 64 * KIB, 16},
-    {128 * KIB, 2 * MIB, true, 2, {64, 64}, 64 * KIB, 16},
-    {256 * KIB, 2 * MIB, true, 3, {64, 128, 64}, 64 * KIB, 16},
+    {128 * KIB, 2 * MIB, true, 1, {128}, 128 * KIB, 16},
+    {256 * KIB, 2 * MIB, true, 2, {128, 128}, 128 * KIB, 16},
     {256 * KIB, 2 * MIB, false, 1, {256}, 256 * KIB, 16},
-    {MIB, 2 * MIB, true, 6, {64, 128, 256, 256, 256}, 64 * KIB, 16},
+    {MIB, 2 * MIB, true, 5, {128, 256, 256, 256, 128}, 128 * KIB, 16},
     {MIB, 2 * MIB, false, 4, {256, 256, 256, 256}, 256 * KIB, 16},
     {2 * MIB, 2 * MIB, false, 8, {256, 256, 256, 256, 256}, 256 * KIB, 16},
-    {4 * MIB, 2 * MIB, true, 11, {64, 128, 256, 512, 512}, 64 * KIB, 16},
+    {4 * MIB, 2 * MIB, true, 10, {128, 256, 512, 512, 512}, 128 * KIB, 16},
     {16 * MIB, 2 * MIB, true, 19, {128, 256, 512, 1024, 1024}, 128 * KIB, 32},
     {16 * MIB, 2 * MIB, false, 16, {1024, 1024, 1024, 1024, 1024}, MIB, 32},
-    {128 * KIB + 1, 2 * MIB, true, 2, {64}, 64 * KIB + 1, 16},
-    {192 * KIB, 2 * MIB, true, 2, {64, 128}, 128 * KIB, 16},
-    {192 * KIB + 1, 2 * MIB, true, 3, {64, 128}, 1, 16},
+    {128 * KIB + 1, 2 * MIB, true, 2, {128}, 1, 16},
+    {192 * KIB, 2 * MIB, true, 2, {128, 64}, 64 * KIB, 16},
+    {192 * KIB + 1, 2 * MIB, true, 2, {128}, 64 * KIB + 1, 16},
     {192 * KIB, 2 * MIB, false, 1, {192}, 192 * KIB, 16},
-    {16 * MIB, 192 * KIB + 5, true, 129, {64, 128, 128, 128, 128}, 64 * KIB, 16},
+    {16 * MIB, 192 * KIB + 5, true, 128, {128, 128, 128, 128, 128}, 128 * KIB, 16},
+    {16 * MIB, 256 * KIB, true, 65, {128, 256, 256, 256, 256}, 128 * KIB, 16},
     {(size_t)1024 * MIB, 4 * MIB, true, 259, {512, 1024, 2048, 4096, 4096}, 512 * KIB, 64},
     {(size_t)1024 * MIB, 4 * MIB - 1, false, 512, {2048, 2048, 2048, 2048, 2048}, 2 * MIB, 64},
 };
