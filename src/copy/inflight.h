@@ -344,6 +344,12 @@ static inline bool sm_inflight_has_streamless(const struct sm_copy *copy, bool w
     return use && !use->fence;
 }
 
+/* Returns whether a use without a stream is open, in any mode. */
+static inline bool sm_inflight_has_open_streamless(const struct sm_copy *copy)
+{
+    return sm_inflight_has_streamless(copy, true) || sm_inflight_has_streamless(copy, false);
+}
+
 /* Returns the stream that was given the pointer to read last; NULL: none has it. The caller does not hold it. */
 static inline struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy)
 {

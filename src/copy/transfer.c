@@ -224,7 +224,7 @@ synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bo
 /* An open use by no stream needs no event of its own, as the second step settles it. */
 synced_mem_status sm_transfer_make_order(struct sm_copy *to, struct sm_stream *stream)
 {
-    if (to->streamless && !sm_inflight_has_streamless(to, true) && !sm_inflight_has_streamless(to, false))
+    if (to->streamless && !sm_inflight_has_open_streamless(to))
         SM_TRY(sm_stream_wait_for_any(stream, to->device));
     return sm_inflight_order(to, true, stream);
 }

@@ -173,6 +173,8 @@ synced_mem_status sm_plan_unpooled_move(struct sm_record *record, enum sm_side s
     const unsigned purpose = side == SM_GPU && !from->pinned ? 0 : SM_UNTIL_QUEUED;
     if (!*staged)
         return to ? sm_waits_add_for(waits, sm_inflight_queueing(to, true), purpose) : SYNCED_MEM_OK;
+    if (to && !batch && record->kind == SM_WHOLE && sm_inflight_has_open_streamless(to))
+        waits->ends_kernels = true;
     if (to)
         SM_TRY(settle_and_wait(to, true, waits));
     const bool is_async = batch && batch->is_async;
@@ -189,8 +191,10 @@ static synced_mem_status record_source_fence(struct sm_copy *from, struct sm_str
     return status == SYNCED_MEM_OK ? sm_stream_record(stream, after) : status;
 }
 
+/* The target of a push is idle. Kernels that may still use an old pointer to it come before the transfer, unless the
+ * call has waited for them. stream: of an asynchronous pull. */
 static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct sm_stream *internal,
-                                           struct sm_stream *stream)
+                                           struct sm_stream *stream, const struct sm_waits *waits)
 {
     struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
@@ -199,7 +203,7 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
     transfer->is_left = transfer->direction == SM_D2H && is_async;
     if (transfer->direction == SM_D2H && is_async)
         status = record_source_fence(transfer->from, stream, &after);
-    if (transfer->direction == SM_H2D)
+    if (transfer->direction == SM_H2D && !waits->ends_kernels)
         status = sm_transfer_order(transfer->to, internal);
     if (status == SYNCED_MEM_OK)
         status = sm_staged_begin(transfer, internal, after);
@@ -216,37 +220,58 @@ static bool is_write_behind_kernels(const struct sm_record *record, enum sm_side
     return memory && memory->streamless;
 }
 
+/* stream: of the call; NULL: it has picked none. */
+static synced_mem_status find_staged_stream(const struct sm_record *record, enum sm_side side,
+                                            const struct sm_stream *stream, struct sm_stream **on)
+{
+    int device;
+    SM_TRY(sm_device_resolve(stream ? stream->device : sm_device(sm_owner_of(record)), &device));
+    return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, is_write_behind_kernels(record, side), on);
+}
+
 static __attribute__((noinline)) synced_mem_status
 queue_staged_or_first_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream, bool staged,
-                           struct sm_batch *batch, struct sm_transfer *transfer)
+                           struct sm_batch *batch, struct sm_transfer *transfer, const struct sm_waits *waits)
 {
     struct sm_stream *on = stream;
     bool fresh = false;
     synced_mem_status status = SYNCED_MEM_OK;
     if (staged)
-        status = sm_transfer_stream(stream->device, side == SM_GPU ? SM_H2D : SM_D2H,
-                                    is_write_behind_kernels(record, side), &on);
+        status = find_staged_stream(record, side, stream, &on);
     if (status == SYNCED_MEM_OK && side == SM_GPU)
         status = make_device_memory(record, on, &fresh);
     if (status != SYNCED_MEM_OK)
         return status;
     sm_describe_move(record, side, staged, batch, transfer);
-    status = staged ? begin_staged_move(transfer, on, stream) : sm_transfer_queue(transfer, stream);
+    status = staged ? begin_staged_move(transfer, on, stream, waits) : sm_transfer_queue(transfer, stream);
     return fresh ? keep_fresh_copy(record, on, status) : status;
+}
+
+static synced_mem_status plan_contents(struct sm_record *record, enum sm_side side, const struct sm_batch *batch,
+                                       struct sm_waits *waits, bool *staged)
+{
+    bool fresh;
+    sm_note_record(record);
+    if (side == SM_CPU && !sm_copy_of(record, SM_CPU))
+        SM_TRY(make_host_memory(record, false, &fresh));
+    return sm_plan_move(record, side, batch, waits, staged);
+}
+
+static synced_mem_status queue_planned(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
+                                       bool staged, struct sm_batch *batch, struct sm_transfer *transfer,
+                                       const struct sm_waits *waits)
+{
+    if (staged || !sm_copy_of(record, side))
+        return queue_staged_or_first_move(record, side, stream, staged, batch, transfer, waits);
+    return sm_queue_direct_move(record, side, stream, batch, transfer);
 }
 
 synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                 struct sm_batch *batch, struct sm_transfer *transfer, struct sm_waits *waits)
 {
-    bool fresh;
-    bool staged = false;
-    sm_note_record(record);
-    if (side == SM_CPU && !sm_copy_of(record, SM_CPU))
-        SM_TRY(make_host_memory(record, false, &fresh));
-    SM_TRY(sm_plan_move(record, side, batch, waits, &staged));
-    if (staged || !sm_copy_of(record, side))
-        return queue_staged_or_first_move(record, side, stream, staged, batch, transfer);
-    return sm_queue_direct_move(record, side, stream, batch, transfer);
+    bool staged;
+    SM_TRY(plan_contents(record, side, batch, waits, &staged));
+    return queue_planned(record, side, stream, staged, batch, transfer, waits);
 }
 
 static synced_mem_status queue_device_load(struct sm_record *record, const struct sm_stream *stream,
@@ -309,14 +334,20 @@ static synced_mem_status move_shared_contents(struct sm_record *record, enum sm_
     return SYNCED_MEM_OK;
 }
 
+/* Picks a stream only for a transfer that is about to be queued, since that may query the device. A staged one picks
+ * its own. */
 static synced_mem_status move_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                        struct sm_waits *waits)
 {
     struct sm_transfer transfer;
+    bool staged;
     if (sm_shared_copy(record))
         return move_shared_contents(record, side, stream, waits);
-    SM_TRY(sm_queue_move(record, side, stream, NULL, &transfer, waits));
-    if (transfer.staged)
+    SM_TRY(plan_contents(record, side, NULL, waits, &staged));
+    if (!stream && !staged)
+        SM_TRY(sm_fetch_stream(record, side, SM_MOVE, sm_move_follows_work(record, side), &stream));
+    SM_TRY(queue_planned(record, side, stream, staged, NULL, &transfer, waits));
+    if (staged)
         return SYNCED_MEM_OK;
     SM_TRY(sm_transfer_enter(&transfer, 1, NULL, stream));
     if (side == SM_CPU)
@@ -422,9 +453,10 @@ synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_
     SM_TRY(sm_make_usable(record, side));
     if (work == SM_NOTHING && sm_copy_of(record, side))
         return SYNCED_MEM_OK;
-    if (!stream)
+    const bool allocates = record->kind != SM_PIECE && sm_user_allocator_wanted(sm_owner_of(record), side);
+    if (!stream && (allocates || work != SM_MOVE || sm_shared_copy(record)))
         SM_TRY(sm_fetch_stream(record, side, work, sm_move_follows_work(record, side), &stream));
-    if (record->kind != SM_PIECE && sm_user_allocator_wanted(sm_owner_of(record), side))
+    if (allocates)
         return sm_user_allocator_obtain(sm_owner_of(record), side, stream);
     if (work == SM_NOTHING)
         return sm_make_memory(record, side, stream);

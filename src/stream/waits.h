@@ -27,7 +27,8 @@ struct sm_waits {
     size_t room;          /* of many */
     struct sm_wait *many; /* NULL: they fit in few */
     struct sm_wait few[SM_FEW_WAITS];
-    bool full; /* there is no room for another one */
+    bool full;         /* there is no room for another one */
+    bool ends_kernels; /* of a call on one record: it waits for all kernels that got a pointer without a stream */
 };
 
 static inline void sm_waits_begin(struct sm_waits *waits)
@@ -35,6 +36,7 @@ static inline void sm_waits_begin(struct sm_waits *waits)
     waits->count = 0;
     waits->many = NULL;
     waits->full = false;
+    waits->ends_kernels = false;
 }
 
 /* The part of sm_waits_add_for() for a fence that is not NULL. */

@@ -175,6 +175,60 @@ START_TEST(contents_come_behind)
 }
 END_TEST
 
+/* Makes an object of pageable memory whose device pointer was given to read, and queues a kernel that reads. */
+static synced_mem *make_read(void **host, void *into)
+{
+    synced_mem *const mem = make_on(STAGED, 0);
+    *host = malloc(STAGED);
+    ck_assert_ptr_nonnull(*host);
+    host_fill(*host, STAGED, 5);
+    OK(synced_mem_set_cpu_data(mem, *host));
+    const void *const data = synced_mem_gpu_data(mem);
+    ck_assert_ptr_nonnull(data);
+    gpu_copy(into, data, STAGED, blocking);
+    return mem;
+}
+
+/* One call on both: the use of one is open, and its end is awaited. That of the other is over, but not its kernel. */
+START_TEST(contents_of_several_come_behind)
+{
+    begin(_i % 2);
+    const bool alone = _i / 4;
+    void *const into = gpu_alloc(0, STAGED);
+    void *hosts[2];
+    synced_mem *mems[2];
+    synced_mem *const open = make_read(&hosts[0], into);
+    synced_mem *const closed = make_on(STAGED, 0);
+    hosts[1] = malloc(STAGED);
+    ck_assert_ptr_nonnull(hosts[1]);
+    OK(synced_mem_set_cpu_data(closed, hosts[1]));
+    void *const old = synced_mem_mutable_gpu_data(closed);
+    gpu_fill(old, STAGED, 1, NULL);
+    ck_assert(host_is(synced_mem_cpu_data(closed), STAGED, 1));
+    gpu_fill(old, STAGED, 2, blocking);
+    mems[_i / 2 % 2] = open;
+    mems[1 - _i / 2 % 2] = closed;
+    for (int i = 0; i < 2; i++)
+        host_fill(synced_mem_mutable_cpu_data(mems[i]), STAGED, 3);
+    for (int i = 0; i < 2 && alone; i++)
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(mems[i]));
+    if (!alone)
+        OK(synced_mem_async_gpu_push_n(mems, 2, other));
+    const void *const data = synced_mem_gpu_data(open);
+    ck_assert_ptr_eq(synced_mem_gpu_data(closed), old);
+    emu_run_all();
+    ck_assert(device_is(into, STAGED, 5));
+    ck_assert(device_is(data, STAGED, 3));
+    ck_assert(device_is(old, STAGED, 3));
+    for (int i = 0; i < 2; i++) {
+        OK(synced_mem_release(mems[i]));
+        free(hosts[i]);
+    }
+    gpu_free(into);
+    finish();
+}
+END_TEST
+
 /* The object keeps the memory although its contents are discarded. The zeros come behind the kernel. */
 START_TEST(zeros_come_behind)
 {
@@ -474,6 +528,7 @@ Suite *suite(void)
     add_tests(tests, adopted_memory_stays, borrowed_memory_goes, events);
     tcase_add_loop_test(tests, nobody_gets_the_memory, 0, 2 * WAYS * KINDS * CASES);
     tcase_add_loop_test(tests, contents_come_behind, 0, 16);
+    tcase_add_loop_test(tests, contents_of_several_come_behind, 0, 8);
     tcase_add_loop_test(tests, zeros_come_behind, 0, 2 * KINDS);
     tcase_add_loop_test(tests, a_capture_keeps_it, 0, 2 * KINDS);
     tcase_add_loop_test(tests, a_failure_delays_it, 0, 2);
