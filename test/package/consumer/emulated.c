@@ -17,5 +17,7 @@ int main(void)
         return 1;
     if (!emu_extent(synced_mem_gpu_data(mem), NULL, &size) || size < 100)
         return 1;
-    return emu_live(EMU_DEVICE_MEMORY) != 1 || synced_mem_release(mem) != SYNCED_MEM_OK;
+    if (synced_mem_release(mem) != SYNCED_MEM_OK || synced_mem_shutdown() != SYNCED_MEM_OK)
+        return 1;
+    return emu_live(EMU_DEVICE_MEMORY) != 0; /* a thread of the library had memory too, until the shutdown */
 }
