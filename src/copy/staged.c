@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Smaller transfers copy by memcpy(). */
-enum { LEAST_STREAMED = 2097152, MOST_STREAMED_UP = 33554432 };
+/* Smaller transfers copy by memcpy(), and so do larger pushes without demotion. */
+enum { LARGE = 2097152, MOST_STREAMED_UP = 33554432 };
 
-/* As many buffers of a push stay in the caches, if its bytes are demoted. */
-enum { BUFFERS_DEMOTED = 8 };
+/* The bytes of more buffers would leave the cache before the device has read them. */
+enum { MOST_DEMOTED = 8 };
 
 /* A thread polls a fence so often, some 100 microseconds, before it sleeps. */
 enum { POLLS = 2000 };
@@ -246,17 +246,19 @@ static void copy_and_demote(void *to, const void *from, size_t bytes)
  * it is faster. */
 static sm_host_copy *choose_copy(bool up, size_t size)
 {
-    if (size < LEAST_STREAMED)
+    if (size < LARGE)
         return copy_by_memcpy;
     if (up && sm_can_demote())
         return copy_and_demote;
     return up && size > MOST_STREAMED_UP ? copy_by_memcpy : sm_copy_streaming;
 }
 
-/* Two buffers for each thread, the caller's included, if there are so many chunks. */
+/* Two buffers for each thread, the caller's included, if there are so many chunks, and fewer if their bytes are
+ * demoted. */
 static size_t choose_buffers(const struct sm_cut *cut, unsigned threads, sm_host_copy *copy)
 {
-    const size_t most = copy == copy_and_demote ? BUFFERS_DEMOTED : 2 * ((size_t)threads + 1);
+    const size_t of_threads = 2 * ((size_t)threads + 1);
+    const size_t most = copy == copy_and_demote && of_threads > MOST_DEMOTED ? MOST_DEMOTED : of_threads;
     return cut->chunks < most ? cut->chunks : most;
 }
 

@@ -236,8 +236,8 @@ static void wake_threads(struct sm_staged_job *job)
         sm_copy_threads_wake();
 }
 
-/* One thread does so at a time, since threads that call the runtime at once
- * keep one another waiting. The others go on: the one that queues looks again. After a failure none does. */
+/* One thread at a time queues chunks, since threads that call the runtime at once keep one another waiting. The others
+ * go on: the one that queues looks again. After a failure none does. */
 synced_mem_status sm_staged_queue_chunks(struct sm_staged_job *job)
 {
     size_t next;

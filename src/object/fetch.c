@@ -191,8 +191,8 @@ static synced_mem_status record_source_fence(struct sm_copy *from, struct sm_str
     return status == SYNCED_MEM_OK ? sm_stream_record(stream, after) : status;
 }
 
-/* The target of a push is idle. Kernels that may still use an old pointer to it come before the transfer, unless the
- * call has waited for them. stream: of an asynchronous pull. */
+/* Orders a push behind the work on its target, and behind kernels that may still use an old pointer to it, unless the
+ * call has waited for those. stream: of an asynchronous pull. */
 static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct sm_stream *internal,
                                            struct sm_stream *stream, const struct sm_waits *waits)
 {
@@ -203,8 +203,9 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
     transfer->is_left = transfer->direction == SM_D2H && is_async;
     if (transfer->direction == SM_D2H && is_async)
         status = record_source_fence(transfer->from, stream, &after);
-    if (transfer->direction == SM_H2D && !waits->ends_kernels)
-        status = sm_transfer_order(transfer->to, internal);
+    if (transfer->direction == SM_H2D)
+        status = waits->ends_kernels ? sm_inflight_order(transfer->to, true, internal)
+                                     : sm_transfer_order(transfer->to, internal);
     if (status == SYNCED_MEM_OK)
         status = sm_staged_begin(transfer, internal, after);
     sm_fence_drop(after);

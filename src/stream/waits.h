@@ -27,8 +27,10 @@ struct sm_waits {
     size_t room;          /* of many */
     struct sm_wait *many; /* NULL: they fit in few */
     struct sm_wait few[SM_FEW_WAITS];
-    bool full;         /* there is no room for another one */
-    bool ends_kernels; /* of a call on one record: it waits for all kernels that got a pointer without a stream */
+    bool full; /* there is no room for another one */
+    /* Of a call on one record, until it ends: it waits, or has waited, for all kernels that were launched before it
+     * with pointers given out without a stream. */
+    bool ends_kernels;
 };
 
 static inline void sm_waits_begin(struct sm_waits *waits)
