@@ -224,6 +224,25 @@ START_TEST(no_stream)
 }
 END_TEST
 
+/* The runtime refuses once to take back what the thread has. It does so at a second try. */
+START_TEST(nothing_is_left_after_a_failure)
+{
+    static const char *const calls[] = {"cudaFreeAsync", "cudaStreamDestroy"};
+    begin();
+    synced_mem *const mem = make_filled(1);
+    const unsigned failures = emu_failures();
+    emu_fail(calls[_i], 1, cudaErrorUnknown, false);
+    atomic_store(&is_open, true);
+    while (emu_failures() == failures)
+        (void)usleep(STEP_US);
+    emu_fail_clear();
+    OK(synced_mem_release(mem));
+    OK(synced_mem_shutdown());
+    ck_assert_uint_eq(emu_live(EMU_DEVICE_MEMORY), 0);
+    ck_assert_uint_eq(emu_live(EMU_STREAM), 0);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("warm");
@@ -232,6 +251,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, from_the_pool_at_once, 0, 2);
     tcase_add_loop_test(tests, peers, 0, 2);
     tcase_add_loop_test(tests, a_peer_is_refused, 0, 2);
+    tcase_add_loop_test(tests, nothing_is_left_after_a_failure, 0, 2);
     add_tests(tests, shutdown_meanwhile, exit_meanwhile, no_stream);
     return made;
 }

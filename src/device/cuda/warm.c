@@ -23,6 +23,17 @@ static struct {
     atomic_bool forbidden;
 } threads;
 
+static synced_mem_status free_block(int device, void *data, cudaStream_t stream)
+{
+    return check_code(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0);
+}
+
+static synced_mem_status destroy_stream(int device, cudaStream_t stream)
+{
+    return check_code(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0);
+}
+
+/* Tries twice to give back the block and the stream, of which nobody else knows. */
 static synced_mem_status use_pool(int device, cudaMemPool_t pool)
 {
     cudaStream_t stream;
@@ -31,9 +42,10 @@ static synced_mem_status use_pool(int device, cudaMemPool_t pool)
         check_code(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", device, 0));
     synced_mem_status status =
         check_code(cudaMallocFromPoolAsync(&data, WARM_BYTES, pool, stream), "cudaMallocFromPoolAsync", device, 0);
-    if (status == SYNCED_MEM_OK)
-        status = check_code(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0);
-    (void)check_code(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0);
+    if (status == SYNCED_MEM_OK && free_block(device, data, stream) != SYNCED_MEM_OK)
+        status = free_block(device, data, stream);
+    if (destroy_stream(device, stream) != SYNCED_MEM_OK)
+        (void)destroy_stream(device, stream);
     return status;
 }
 
