@@ -62,9 +62,10 @@ SYNCED_MEM_API void synced_mem_set_pageable_fallback(int allow);
 /** Settings of staged transfers, in which threads copy pageable memory through page-locked buffers. */
 typedef struct synced_mem_staging {
     size_t struct_size;
-    /** Up to 64 are started, and stay. 0: none, and pulls block if none runs. Default: processors - 1, to 15. */
+    /** Up to 64 are started, and stay. 0: none, and pulls block if none runs. Default: processors - 1, but 1 to 15. */
     unsigned threads;
-    /** 64 KiB to 64 MiB; a power of two is used. A transfer takes 2 * (threads + 1) at most. Default: 2 MiB. */
+    /** 64 KiB to 64 MiB, of which the largest power of two is used. A transfer takes 2 * (threads + 1) buffers at most.
+     * Default: 2 MiB. */
     size_t buffer_bytes;
     /** Smaller transfers are mostly not staged. Default: 128 KiB. */
     size_t minimum_bytes;

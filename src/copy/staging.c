@@ -24,8 +24,8 @@ static void store_settings(unsigned threads, size_t buffer, size_t minimum)
     atomic_store_explicit(&settings.minimum, minimum, memory_order_relaxed);
 }
 
-/* Fifteen threads and the caller copy nearly as fast as the link goes on all machines that were measured. Each
- * has a processor of its own. */
+/* Fifteen threads and the caller copy nearly as fast as the link goes on all machines that were measured. Each has a
+ * processor of its own. */
 static void store_defaults(void)
 {
     const unsigned processors = sm_processors();
