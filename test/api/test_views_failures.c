@@ -86,6 +86,9 @@ static void fail_call(int call, bool whole, bool pageable, bool fresh, struct fa
     begin_failing(failing);
     const synced_mem_status status = call_on(mem, call);
     const bool happened = end_failing(failing);
+    if (status == SYNCED_MEM_OK && happened) /* a copy thread may have met it, and the first wait reports it */
+        for (int i = 0; i < PARTS + 2; i++)
+            (void)synced_mem_wait(object(i));
     if (status != SYNCED_MEM_OK) {
         /* Staged transfers of several objects arrive although one of them fails. */
         const bool several = call == LIST && pageable;
