@@ -63,6 +63,7 @@ static const struct part {
     {"transfers", measure_groups},
     {"transfers", measure_batches},
     {"transfers", measure_small_transfers},
+    {"transfers", measure_kernels_beside},
     {"transfers", measure_urgent},
     {"transfers", measure_pageable_latency},
     {"transfers", measure_pageable_transfers},

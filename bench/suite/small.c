@@ -1,11 +1,14 @@
 /* Many small copies or fills in one call, which a kernel of the library makes. */
 #include "bare.h"
+#include "kernels.h"
 #include "object.h"
 #include "report.h"
 #include "suite.h"
 
 #include "device/device.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -273,6 +276,84 @@ void measure_small_copies(void)
     report_table(&table);
     for (int i = 0; i < 2; i++)
         measure_case(&table, ACROSS, &cases[i]);
+}
+
+/* ---- Beside kernels ---- */
+
+/* Kernels that leave no multiprocessor idle, on a stream of their own. */
+struct busy {
+    struct small small;
+    struct kernels kernels;
+    synced_mem_stream stream;
+    atomic_bool is_over;
+    double end;
+};
+
+static void *await_kernels(void *state)
+{
+    struct busy *const busy = state;
+    bare_wait(busy->stream);
+    busy->end = seconds_now();
+    atomic_store(&busy->is_over, true);
+    return NULL;
+}
+
+/* Returns how long the kernels take. A thread waits for them, while this one copies the objects again and again. */
+static double time_kernels(struct busy *busy, bool copies)
+{
+    pthread_t thread;
+    atomic_store(&busy->is_over, false);
+    const double begin = seconds_now();
+    kernels_launch(&busy->kernels, busy->stream);
+    must(pthread_create(&thread, NULL, await_kernels, busy) == 0, "no thread");
+    while (copies && !atomic_load(&busy->is_over))
+        (void)copy_objects(&busy->small);
+    must(pthread_join(thread, NULL) == 0, "no end of a thread");
+    return busy->end - begin;
+}
+
+static double kernels_beside(void *state)
+{
+    return time_kernels(state, true);
+}
+
+static double kernels_alone(void *state)
+{
+    return time_kernels(state, false);
+}
+
+void measure_kernels_beside(void)
+{
+    static const struct table table = {"transfers",
+                                       "kernels-beside",
+                                       "Kernels (fills) that use the whole device, beside calls on many small objects",
+                                       UNIT_MS,
+                                       "the kernels alone",
+                                       NULL};
+    static const char *const names[] = {[UP] = "push_n", [DOWN] = "pull_n", [ACROSS] = "copies on the device"};
+    static const struct way ways[] = {{"beside", kernels_beside}, {"alone", kernels_alone}};
+    static const enum direction directions[] = {UP, DOWN, ACROSS};
+    report_table(&table);
+    for (int i = 0; i < 3; i++) {
+        struct busy busy = {.small = {.direction = directions[i], .size = 4 * KIB}};
+        struct summary results[3] = {unmeasured, unmeasured, unmeasured};
+        char name[64];
+        busy.small.count = suite.quick || suite.emulated ? 40 : 10000;
+        (void)snprintf(name, sizeof name, "%s, %zu x %s", names[directions[i]], busy.small.count,
+                       size_name(busy.small.size));
+        struct row row = row_of(&table, name, (double)busy.small.size);
+        row_target(&row, TO_LIMIT, AT_MOST, 1.07);
+        if (!row_can_run(&row, true, busy.small.size * busy.small.count))
+            continue;
+        make_small(&busy.small);
+        busy.stream = bare_stream_create();
+        kernels_make(&busy.kernels, 0.05, busy.stream);
+        compare(ways, 2, &busy, results);
+        report_times(&row, results, 0);
+        kernels_free(&busy.kernels);
+        bare_stream_destroy(busy.stream);
+        free_small(&busy.small);
+    }
 }
 
 /* ---- Fills ---- */

@@ -36,6 +36,7 @@ void measure_both_directions(void);
 void measure_groups(void);
 void measure_batches(void);
 void measure_small_transfers(void);
+void measure_kernels_beside(void);
 void measure_urgent(void);
 void measure_small_copies(void);
 void measure_small_fills(void);
