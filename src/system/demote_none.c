@@ -1,4 +1,4 @@
-/* Where no instruction demotes lines of a cache. */
+/* No demotion, on processors of which no instruction for it is known. */
 #include "system/demote.h"
 
 bool sm_can_demote(void)
