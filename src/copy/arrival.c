@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "copy/bounce.h"
 #include "stream/stream.h"
+#include "system/prefetch.h"
 #include "system/streaming.h"
 
 #include <stdlib.h>
@@ -17,6 +18,7 @@ struct sm_arrival {
     struct sm_bounce *bounce;
     void *to;
     size_t size;
+    bool is_awaited;
     atomic_flag is_taken; /* a thread copies the bytes, or has given them up */
     struct sm_events ended;
 };
@@ -27,13 +29,13 @@ static struct sm_arrival *get_arrival(struct sm_host_work *work)
 }
 
 /* The bytes come from memory that the device has just written, and are in no cache. From this size on it is faster to
- * leave the target out of the caches too. */
+ * leave the target out of the caches too, unless it has been read into them during the wait for the device. */
 enum { LEAST_STREAMED = 32768 };
 
 static void copy_to_place(const struct sm_arrival *arrival)
 {
     const void *const from = sm_bounce_data(arrival->bounce);
-    if (arrival->size < LEAST_STREAMED)
+    if (arrival->is_awaited || arrival->size < LEAST_STREAMED)
         memcpy(arrival->to, from, arrival->size);
     else
         sm_copy_streaming(arrival->to, from, arrival->size);
@@ -55,6 +57,8 @@ static void end_arrival_once(struct sm_arrival *arrival, bool lost)
 static synced_mem_status finish_arrival(struct sm_host_work *work, const struct sm_fence *fence)
 {
     struct sm_arrival *const arrival = get_arrival(work);
+    if (arrival->is_awaited)
+        sm_prefetch_lines(arrival->to, arrival->size);
     const synced_mem_status status = arrival->transferred ? sm_fence_wait(arrival->transferred) : SYNCED_MEM_OK;
     if (sm_fence_is_open(arrival->transferred))
         return status;
@@ -84,7 +88,7 @@ static void drop_arrival(struct sm_host_work *work)
     free(arrival);
 }
 
-struct sm_arrival *sm_arrival_make(int device, void *to, size_t size)
+struct sm_arrival *sm_arrival_make(int device, void *to, size_t size, bool is_awaited)
 {
     struct sm_arrival *const arrival = size <= SM_LARGEST_ARRIVAL ? calloc(1, sizeof *arrival) : NULL;
     if (!arrival)
@@ -97,6 +101,7 @@ struct sm_arrival *sm_arrival_make(int device, void *to, size_t size)
     arrival->work = (struct sm_host_work){.finish = finish_arrival, .poll = poll_arrival, .drop = drop_arrival};
     arrival->to = to;
     arrival->size = size;
+    arrival->is_awaited = is_awaited;
     atomic_flag_clear(&arrival->is_taken);
     sm_fence_begin_on_host(&arrival->fence, sm_stream_new_serial(), &arrival->work);
     return arrival;

@@ -28,7 +28,7 @@ enum { OVER = -1 };
 
 /* A small transfer has one thread for so many pieces, but a few at least: more would keep one another waiting. A thread
  * that waits for it always takes part. */
-enum { PIECES_EACH = 8, FEW_WORKERS = 4 };
+enum { PIECES_EACH = 8, FEW_WORKERS = 8 };
 
 static struct sm_staged_job *get_job_of_task(struct sm_task *task)
 {
@@ -279,6 +279,7 @@ static struct sm_staged_job *create_job(const struct sm_transfer *transfer, unsi
     job->up = up;
     job->of_user = sm_copy_is_of_user(up ? transfer->from : transfer->to);
     job->copy = copy;
+    job->prefetches = !up && copy == copy_by_memcpy;
     job->internal = internal;
     job->host = up ? sm_transfer_source(transfer) : sm_copy_data(transfer->to);
     job->device = up ? sm_copy_data(transfer->to) : sm_transfer_source(transfer);

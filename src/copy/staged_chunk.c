@@ -4,6 +4,7 @@
 #include "base/stats.h"
 #include "base/status.h"
 #include "copy/transfer.h"
+#include "system/prefetch.h"
 
 #include <stdlib.h>
 
@@ -327,6 +328,8 @@ synced_mem_status sm_staged_move_piece(struct sm_staged_job *job, size_t piece)
     const size_t chunk = sm_cut_piece(&job->cut, piece, &bytes);
     const size_t within = bytes.offset - sm_cut_chunk(&job->cut, chunk).offset;
     struct sm_staged_buffer *const buffer = get_buffer(job, chunk);
+    if (job->prefetches && !is_open(buffer, chunk))
+        sm_prefetch_lines(job->host + bytes.offset, bytes.bytes);
     if (within == 0)
         SM_TRY(open_chunk(job, chunk));
     if (!wait_for_number(job, &buffer->ready, chunk + 1))

@@ -36,6 +36,7 @@ struct sm_staged_job {
     bool up;      /* to the device, else to the host */
     bool of_user; /* the host memory is the caller's */
     sm_host_copy *copy;
+    bool prefetches; /* a thread that waits for a chunk reads its target into its caches */
     struct sm_stream *internal;
     char *host;
     char *device;

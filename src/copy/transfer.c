@@ -244,7 +244,7 @@ static struct sm_arrival *make_arrival(const struct sm_transfer *transfer, int d
     if (transfer->direction != SM_D2H || transfer->to->pinned || transfer->size == 0 ||
         sm_copy_is_shared(transfer->to) || sm_copy_is_shared(transfer->from))
         return NULL;
-    return sm_arrival_make(device, sm_copy_data(transfer->to), transfer->size);
+    return sm_arrival_make(device, sm_copy_data(transfer->to), transfer->size, transfer->is_awaited);
 }
 
 /* The runtime may read pageable memory at any time until the copy is done. */

@@ -82,12 +82,13 @@ synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, str
                                 struct sm_batch *batch, struct sm_transfer *transfer, struct sm_waits *waits);
 
 /* Does the same for a record with memory to write on the side, if sm_plan_move() has found no wait and no staged
- * transfer since the lock was taken. */
+ * transfer since the lock was taken. is_awaited: see struct sm_transfer. */
 static inline synced_mem_status sm_queue_direct_move(struct sm_record *record, enum sm_side side,
                                                      struct sm_stream *stream, struct sm_batch *batch,
-                                                     struct sm_transfer *transfer)
+                                                     struct sm_transfer *transfer, bool is_awaited)
 {
     sm_describe_move(record, side, false, batch, transfer);
+    transfer->is_awaited = is_awaited;
     return sm_transfer_queue(transfer, stream);
 }
 

@@ -44,7 +44,7 @@ static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_side si
 {
     struct sm_transfer transfer;
     SM_TRY(sm_move_stream(&mem, 1, 0, side, handle, stream));
-    SM_TRY(sm_queue_direct_move(sm_own_record(mem), side, *stream, NULL, &transfer));
+    SM_TRY(sm_queue_direct_move(sm_own_record(mem), side, *stream, NULL, &transfer, false));
     return sm_transfer_enter(&transfer, 1, NULL, *stream);
 }
 

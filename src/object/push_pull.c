@@ -235,7 +235,7 @@ static synced_mem_status move_record(struct call *call, struct sm_mention *menti
         sm_note_record(mention->record);
     }
     SM_TRY(sm_queue_direct_move(mention->record, call->side, call->stream, &transfers->batch,
-                                sm_transfers_next(transfers)));
+                                sm_transfers_next(transfers), false));
     transfers->queued++;
     return SYNCED_MEM_OK;
 }

@@ -356,7 +356,7 @@ START_TEST(nobody_waits)
     struct sm_fence *transferred;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     OK(sm_stream_find(0, stream, &on));
-    struct sm_arrival *const arrival = sm_arrival_make(0, place, SIZE);
+    struct sm_arrival *const arrival = sm_arrival_make(0, place, SIZE, false);
     ck_assert_ptr_nonnull(arrival);
     OK(sm_stream_record(on, &transferred));
     sm_fence_drop(sm_arrival_begin(arrival, transferred));
