@@ -66,7 +66,7 @@ static synced_mem_status list_piece(struct sm_mentions *mentions, struct sm_piec
     if (piece->record.marks & SM_MENTIONED)
         return SYNCED_MEM_OK;
     SM_TRY(list_record(mentions, &piece->record, object));
-    mentions->has_pieces = true;
+    mentions->pieces++;
     piece->record.marks |= SM_MENTIONED;
     return SYNCED_MEM_OK;
 }
@@ -207,11 +207,22 @@ static inline synced_mem_status list_records_of(struct sm_mentions *mentions, st
     return SYNCED_MEM_OK;
 }
 
+/* Begins to load an object that comes soon, the first piece of one that comes sooner, and the parts of the next. */
+static void prefetch_pieces(struct synced_mem *const *mems, size_t i, size_t end)
+{
+    if (i + 3 * SM_AHEAD < end)
+        sm_prefetch_record(&mems[i + 3 * SM_AHEAD]->record);
+    if (i + 2 * SM_AHEAD < end && sm_is_divided(mems[i + 2 * SM_AHEAD]))
+        sm_prefetch_record(&mems[i + 2 * SM_AHEAD]->at.first->record);
+    if (i + SM_AHEAD < end && sm_is_divided(mems[i + SM_AHEAD]))
+        sm_prefetch_parts(&mems[i + SM_AHEAD]->at.first->record, SM_BOTH_SIDES);
+}
+
 void sm_mentions_clear(struct sm_mentions *mentions)
 {
     mentions->count = 0;
     mentions->visited.root = NULL;
-    mentions->has_pieces = false;
+    mentions->pieces = 0;
     mentions->refused = SM_NONE_REFUSED;
 }
 
@@ -223,6 +234,8 @@ synced_mem_status sm_mentions_add(struct sm_mentions *mentions, struct synced_me
         synced_mem_head_kind head;
         if (i + SM_AHEAD < end)
             sm_prefetch_record(&mems[i + SM_AHEAD]->record);
+        if (mentions->pieces > 0)
+            prefetch_pieces(mems, i, end);
         status = list_records_of(mentions, mems[i], side, &head);
         if (status != SYNCED_MEM_OK || mentions->refused != SM_NONE_REFUSED || is_movable(head, side))
             continue;
@@ -237,7 +250,7 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
 {
     sm_mentions_clear(mentions);
     const synced_mem_status status = sm_mentions_add(mentions, mems, 0, count, side);
-    for (size_t i = 0; mentions->has_pieces && i < mentions->count; i++)
+    for (size_t i = 0; mentions->pieces > 0 && i < mentions->count; i++)
         if (mentions->list[i].record->kind == SM_PIECE)
             mentions->list[i].record->marks &= (unsigned char)~SM_MENTIONED;
     return status;
@@ -275,10 +288,13 @@ static int compare_records_and_places(const void *a, const void *b)
     return records ? records : compare_places(a, b);
 }
 
+/* A piece is listed once, so there may be nothing to look for. */
 void sm_mentions_remove_repeated(struct sm_mentions *mentions)
 {
     struct sm_mention *const list = mentions->list;
     size_t count = 0;
+    if (mentions->count - mentions->pieces < 2)
+        return;
     sm_sort_unless_sorted(list, mentions->count, sizeof *list, compare_records_and_places);
     for (size_t i = 0; i < mentions->count; i++)
         if (i == 0 || list[i].record != list[count - 1].record)

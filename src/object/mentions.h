@@ -37,8 +37,8 @@ struct sm_mentions {
     struct sm_mention *list; /* in the order given */
     size_t count;
     size_t room;
+    size_t pieces;             /* so many of the records are pieces */
     struct sm_visited visited; /* by the objects before */
-    bool has_pieces;           /* one of the records is a piece */
     struct sm_mention *given;  /* the caller's memory, which the list uses first */
     size_t refused;            /* the index of the first object that is not movable, or SM_NONE_REFUSED */
     synced_mem_head_kind refused_head;

@@ -381,8 +381,11 @@ static synced_mem_status move_in_blocks(struct call *call)
         const struct sm_mention *const behind =
             end - call->left > SM_KERNEL_AT_ONCE ? call->left + SM_KERNEL_AT_ONCE : end;
         status = move_records(call, call->left, behind);
-        while (call->left < behind && status == SYNCED_MEM_OK)
-            leave_record(call, call->left++, SYNCED_MEM_OK);
+        for (; call->left < behind && status == SYNCED_MEM_OK; call->left++) {
+            if (behind - call->left > SM_AHEAD)
+                sm_prefetch_hot(call->left[SM_AHEAD].record);
+            leave_record(call, call->left, SYNCED_MEM_OK);
+        }
     }
     return status;
 }
