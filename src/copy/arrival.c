@@ -29,7 +29,7 @@ static struct sm_arrival *get_arrival(struct sm_host_work *work)
 }
 
 /* The bytes come from memory that the device has just written, and are in no cache. From this size on it is faster to
- * leave the target out of the caches too, unless it has been read into them during the wait for the device. */
+ * leave the target out of the caches too, unless a thread that waits reads it into them. */
 enum { LEAST_STREAMED = 32768 };
 
 static void copy_to_place(const struct sm_arrival *arrival)

@@ -13,9 +13,9 @@ struct sm_arrival;
 /* Larger pulls are slower this way than by the runtime or by threads. */
 enum { SM_LARGEST_ARRIVAL = 131072 };
 
-/* Returns an arrival of size bytes at to, which the caller begins or gives up. Waits for no work. is_awaited: a thread
- * waits for the arrival at once, and reads the target into its caches meanwhile. NULL: the arrival is too large, or no
- * memory is available. */
+/* Returns an arrival of size bytes at to, which the caller begins or gives up. Waits for no work. is_awaited: the
+ * caller waits for the arrival at once; a thread that waits reads the target into its caches meanwhile. NULL: the
+ * arrival is too large, or no memory is available. */
 struct sm_arrival *sm_arrival_make(int device, void *to, size_t size, bool is_awaited);
 
 /* Returns the buffer, which the device is to write. */

@@ -26,9 +26,9 @@ enum { POLLS = 2000 };
 /* The number of workers of a transfer that no thread can enter any more. */
 enum { OVER = -1 };
 
-/* A small transfer has one thread for so many pieces, but a few at least: more would keep one another waiting. A thread
- * that waits for it always takes part. */
-enum { PIECES_EACH = 8, FEW_WORKERS = 8 };
+/* A transfer has one worker for so many pieces, but these at least: more would keep one another waiting. A thread that
+ * waits for the transfer always takes part. */
+enum { PIECES_EACH = 8, LEAST_WORKERS = 8 };
 
 static struct sm_staged_job *get_job_of_task(struct sm_task *task)
 {
@@ -112,7 +112,7 @@ static void wait_for_source_write(struct sm_staged_job *job)
 static int count_most_workers(const struct sm_staged_job *job)
 {
     const size_t most = job->cut.pieces / PIECES_EACH;
-    return most < FEW_WORKERS ? FEW_WORKERS : most < INT_MAX ? (int)most : INT_MAX;
+    return most < LEAST_WORKERS ? LEAST_WORKERS : most < INT_MAX ? (int)most : INT_MAX;
 }
 
 static void run_task(struct sm_task *task)

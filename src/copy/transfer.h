@@ -23,7 +23,7 @@ struct sm_transfer {
     const void *memory;         /* parts of the same memory are copied at once; NULL: not known */
     /* A batch for the copy, or NULL. sm_transfer_queue() sets it to NULL unless the batch has collected the copy. */
     struct sm_batch *batch;
-    bool is_awaited; /* of a pull: the caller waits for its end at once, or cancels it */
+    bool is_awaited; /* of a pull: the caller waits for its end at once, or cancels it if it is staged */
     bool is_left;    /* of a staged pull: the caller does not wait for its end, and maybe nobody does */
     bool staged;     /* it has begun and is entered, see staged.h; the caller does no more */
 };

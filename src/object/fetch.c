@@ -228,8 +228,8 @@ static synced_mem_status find_staged_stream(const struct sm_record *record, enum
     return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, is_write_behind_kernels(record, side), on);
 }
 
-/* Returns whether the caller waits for the transfer at once: it is an access. */
-static bool is_awaited(enum sm_side side, const struct sm_batch *batch)
+/* Returns whether the caller waits for the transfer at once: it is a read on the host. */
+static bool is_host_access(enum sm_side side, const struct sm_batch *batch)
 {
     return side == SM_CPU && !(batch && batch->is_async);
 }
@@ -248,7 +248,7 @@ queue_staged_or_first_move(struct sm_record *record, enum sm_side side, struct s
     if (status != SYNCED_MEM_OK)
         return status;
     sm_describe_move(record, side, staged, batch, transfer);
-    transfer->is_awaited = is_awaited(side, batch);
+    transfer->is_awaited = is_host_access(side, batch);
     status = staged ? begin_staged_move(transfer, on, stream, waits) : sm_transfer_queue(transfer, stream);
     return fresh ? keep_fresh_copy(record, on, status) : status;
 }
@@ -269,7 +269,7 @@ static synced_mem_status queue_planned(struct sm_record *record, enum sm_side si
 {
     if (staged || !sm_copy_of(record, side))
         return queue_staged_or_first_move(record, side, stream, staged, batch, transfer, waits);
-    return sm_queue_direct_move(record, side, stream, batch, transfer, is_awaited(side, batch));
+    return sm_queue_direct_move(record, side, stream, batch, transfer, is_host_access(side, batch));
 }
 
 synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,

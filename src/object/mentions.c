@@ -207,7 +207,8 @@ static inline synced_mem_status list_records_of(struct sm_mentions *mentions, st
     return SYNCED_MEM_OK;
 }
 
-/* Begins to load an object that comes soon, the first piece of one that comes sooner, and the parts of the next. */
+/* Begins to load the object that is 3 * SM_AHEAD places ahead, the first piece of the one at 2 * SM_AHEAD, and the parts
+ * of that at SM_AHEAD. */
 static void prefetch_pieces(struct synced_mem *const *mems, size_t i, size_t end)
 {
     if (i + 3 * SM_AHEAD < end)

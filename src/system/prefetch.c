@@ -7,7 +7,7 @@ enum { LINE = 64, TO_WRITE = 1, TO_ALL_CACHES = 3 };
 
 void sm_prefetch_lines(void *data, size_t bytes)
 {
-    char *const first = (char *)data - (uintptr_t)data % LINE;
-    for (char *line = first; line < (char *)data + bytes; line += LINE)
-        __builtin_prefetch(line, TO_WRITE, TO_ALL_CACHES);
+    const uintptr_t end = (uintptr_t)data + bytes;
+    for (uintptr_t line = (uintptr_t)data / LINE * LINE; line < end; line += LINE)
+        __builtin_prefetch((const void *)line, TO_WRITE, TO_ALL_CACHES);
 }

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Makes the processor read these bytes into its caches, and does not wait for them. A store to them need not wait for
- * memory then. Their values don't change, and addresses that can't be accessed are no fault. */
+/* Asks the processor to read the cache lines of these bytes, and does not wait for them. Stores to them then seldom wait
+ * for memory. Their values don't change, and addresses that can't be accessed are no fault. */
 void sm_prefetch_lines(void *data, size_t bytes);
 
 #endif

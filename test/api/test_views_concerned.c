@@ -46,6 +46,21 @@ static size_t list(enum sm_side side)
     return count;
 }
 
+static void make_parts(void)
+{
+    root = make_root(false);
+    for (int i = 0; i < VIEWS; i++)
+        views[i] = view_of(root, (size_t)i * PART, PART);
+    host_writes(root, 1);
+}
+
+static void release_parts(void)
+{
+    ck_assert(host_reads_right(root));
+    release_all(views, VIEWS);
+    OK(synced_mem_release(root));
+}
+
 /* Views within views have most pieces in common. Each piece is listed once, for the first view that has it. */
 START_TEST(nested_views)
 {
@@ -77,6 +92,31 @@ START_TEST(nested_views)
     }
     release_all(nested, NESTED);
     OK(synced_mem_release(root));
+}
+END_TEST
+
+/* A call names a view twice, another that has parts of two views, one without bytes, and an object several times. Each
+ * piece and each object is transferred once. */
+START_TEST(repeated_views_and_objects)
+{
+    enum { OTHERS = 6, OF_OTHER = 1000 };
+    synced_mem *named[VIEWS + OTHERS];
+    synced_mem *const other = make_at_cpu(OF_OTHER, 7);
+    make_parts();
+    synced_mem *const across = view_of(root, PART / 2, PART);
+    synced_mem *const nothing = view_of(root, PART, 0);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(nothing));
+    synced_mem *const others[OTHERS] = {views[1], across, views[0], nothing, other, other};
+    for (int i = 0; i < VIEWS + OTHERS; i++)
+        named[i] = i < OTHERS ? others[i] : views[i - OTHERS];
+    named[VIEWS / 2] = other; /* instead of a view */
+    const synced_mem_stats before = stats_now();
+    OK(synced_mem_async_gpu_push_n(named, VIEWS + OTHERS, NULL));
+    check_bytes(&before, ROOT - PART + OF_OTHER, 0);
+    ck_assert(device_reads_right(root));
+    ck_assert(device_is(synced_mem_gpu_data(other), OF_OTHER, 7));
+    RELEASE_EACH(across, nothing, other);
+    release_parts();
 }
 END_TEST
 
@@ -112,21 +152,6 @@ static size_t count_marked(enum sm_side side)
     for (const struct sm_piece *each = root->at.first; each; each = each->after)
         count += each->record.marks >> side & 1;
     return count;
-}
-
-static void make_parts(void)
-{
-    root = make_root(false);
-    for (int i = 0; i < VIEWS; i++)
-        views[i] = view_of(root, (size_t)i * PART, PART);
-    host_writes(root, 1);
-}
-
-static void release_parts(void)
-{
-    ck_assert(host_reads_right(root));
-    release_all(views, VIEWS);
-    OK(synced_mem_release(root));
 }
 
 static void push_and_wait(void)
@@ -282,7 +307,8 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("pieces that a push or pull concerns");
     TCase *const lists = add_case(made, "lists");
-    add_tests(lists, nested_views, no_memory_for_nested_views, first_piece, sides, joins, few, no_memory, check);
+    add_tests(lists, nested_views, repeated_views_and_objects, no_memory_for_nested_views, first_piece, sides, joins,
+              few, no_memory, check);
     tcase_add_loop_test(lists, orders, 0, 6);
     return made;
 }

@@ -77,6 +77,24 @@ START_TEST(a_small_pull_prefetches_nothing)
 }
 END_TEST
 
+/* The same of a pull of several. */
+START_TEST(a_pull_of_several_prefetches_nothing)
+{
+    synced_mem *const first = make_on_device(4096);
+    unsigned char *const place = target;
+    synced_mem *const mems[] = {first, make_on_device(8192)};
+    OK(synced_mem_async_cpu_pull_n(mems, 2, NULL));
+    OK(synced_mem_wait(mems[0]));
+    OK(synced_mem_wait(mems[1]));
+    ck_assert_uint_eq(atomic_load(&prefetched), 0);
+    ck_assert_uint_eq(atomic_load(&elsewhere), 0);
+    ck_assert_int_eq(place[100], (unsigned char)(100 * 7));
+    OK(synced_mem_release(first));
+    free(place);
+    check_and_release(mems[1]);
+}
+END_TEST
+
 /* The thread with the first piece always waits for the chunk. Threads with the other pieces may find it open. From 2
  * MiB on the bytes go past the caches. */
 START_TEST(a_staged_access_prefetches_pieces_that_wait)
@@ -100,6 +118,7 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "prefetched");
     tcase_add_loop_test(tests, a_small_access_prefetches_its_target, 0, SMALL_SIZES);
     tcase_add_loop_test(tests, a_small_pull_prefetches_nothing, 0, SMALL_SIZES);
+    tcase_add_test(tests, a_pull_of_several_prefetches_nothing);
     tcase_add_loop_test(tests, a_staged_access_prefetches_pieces_that_wait, 0, 4);
     return made;
 }
