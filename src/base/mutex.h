@@ -1,6 +1,6 @@
 /*
- * A lock of four bytes, whatever the C library, and a count of events that threads can wait for. Neither records its
- * waiters. So both keep working in a forked child, which has none of the waiting threads.
+ * A lock of four bytes, whatever the C library, and a count of events that threads can wait for. Neither records who
+ * waits, but at most that somebody may. So both keep working in a forked child, which has none of the waiting threads.
  */
 #ifndef SM_MUTEX_H
 #define SM_MUTEX_H
@@ -59,41 +59,58 @@ static inline void sm_mutex_init(struct sm_mutex *mutex)
     atomic_store_explicit(&mutex->state, SM_MUTEX_OPEN, memory_order_relaxed);
 }
 
-/* A count of events. All zeros: none has happened. */
+/* A count of events. All zeros: none has happened. Its lowest bit says that threads may sleep, so that an event for which
+ * none does needs no call of the system. */
 struct sm_events {
     atomic_uint count;
 };
 
+enum { SM_EVENTS_AWAITED = 1 };
+
 /* Returns the count. Call it before reading the condition that the thread may then wait for. */
 static inline unsigned sm_events_seen(struct sm_events *events)
 {
-    return atomic_load(&events->count);
+    return atomic_load(&events->count) >> 1;
+}
+
+/* Sets the bit. Returns false if the count differs from seen. */
+static inline bool sm_events_announce(struct sm_events *events, unsigned seen)
+{
+    unsigned count = seen << 1;
+    return atomic_compare_exchange_strong(&events->count, &count, seen << 1 | SM_EVENTS_AWAITED) ||
+           count == (seen << 1 | SM_EVENTS_AWAITED);
 }
 
 /* Blocks until the count differs from seen. It may return earlier, so callers read their condition again. */
 static inline void sm_events_wait(struct sm_events *events, unsigned seen)
 {
-    sm_word_wait(&events->count, seen);
+    if (sm_events_announce(events, seen))
+        sm_word_wait(&events->count, seen << 1 | SM_EVENTS_AWAITED);
 }
 
 /* Does the same, at most so long. */
 static inline void sm_events_wait_for(struct sm_events *events, unsigned seen, uint64_t nanoseconds)
 {
-    sm_word_wait_for(&events->count, seen, nanoseconds);
+    if (sm_events_announce(events, seen))
+        sm_word_wait_for(&events->count, seen << 1 | SM_EVENTS_AWAITED, nanoseconds);
 }
 
-/* Counts one event and wakes one of the waiting threads, for an event that any of them can handle. */
+/* Counts one event and wakes one of the waiting threads, for an event that any of them can handle. The others sleep on,
+ * so the bit stays. */
 static inline void sm_events_add_for_one(struct sm_events *events)
 {
-    atomic_fetch_add(&events->count, 1);
-    sm_word_wake_one(&events->count);
+    if (atomic_fetch_add(&events->count, 2) & SM_EVENTS_AWAITED)
+        sm_word_wake_one(&events->count);
 }
 
-/* Counts one event and wakes all waiting threads. */
+/* Counts one event, and wakes all waiting threads. */
 static inline void sm_events_add(struct sm_events *events)
 {
-    atomic_fetch_add(&events->count, 1);
-    sm_word_wake_all(&events->count);
+    unsigned count = atomic_load(&events->count);
+    while (!atomic_compare_exchange_weak(&events->count, &count, (count | SM_EVENTS_AWAITED) + 1))
+        ;
+    if (count & SM_EVENTS_AWAITED)
+        sm_word_wake_all(&events->count);
 }
 
 #endif

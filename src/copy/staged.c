@@ -42,7 +42,7 @@ static struct sm_staged_job *get_job_of_work(struct sm_host_work *work)
 
 static void release_fences(struct sm_staged_job *job)
 {
-    sm_staged_wake_sleepers(job);
+    sm_events_add(&job->progress);
     sm_copy_threads_remove(&job->task);
     sm_bulk_end(job->internal->device, job->up ? SM_H2D : SM_D2H);
     sm_fence_drop(job->device_fence);
@@ -145,13 +145,11 @@ static void wait_for_others(struct sm_staged_job *job, const struct sm_fence *fe
 {
     for (int i = 0; i < POLLS && sm_fence_state(fence) == SM_FENCE_QUEUEING; i++)
         sm_pause();
-    atomic_fetch_add(&job->sleepers, 1);
     unsigned seen = sm_events_seen(&job->progress);
     while (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
         sm_events_wait(&job->progress, seen);
         seen = sm_events_seen(&job->progress);
     }
-    atomic_fetch_sub(&job->sleepers, 1);
 }
 
 /* A thread that waits takes part. So the transfer makes progress even while the copy threads wait for something

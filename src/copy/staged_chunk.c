@@ -28,14 +28,6 @@ void sm_staged_fail(struct sm_staged_job *job, synced_mem_status status)
     sm_events_add(&job->progress);
 }
 
-/* The state of a fence is stored with release order alone, so a mere load of the count could come before that store.
- * The addition of 0 can't, and a thread that counts itself later sees the state. */
-void sm_staged_wake_sleepers(struct sm_staged_job *job)
-{
-    if (atomic_fetch_add(&job->sleepers, 0) > 0)
-        sm_events_add(&job->progress);
-}
-
 /* ---- Buffers ---- */
 
 static struct sm_staged_buffer *get_buffer(struct sm_staged_job *job, size_t chunk)
@@ -43,24 +35,20 @@ static struct sm_staged_buffer *get_buffer(struct sm_staged_job *job, size_t chu
     return &job->buffers[chunk % job->count];
 }
 
-/* A thread that announces itself before it reads the number is awakened, or sees the number. */
 static void set_number(struct sm_staged_job *job, atomic_size_t *number, size_t value)
 {
     atomic_store(number, value);
-    if (atomic_load(&job->sleepers) > 0)
-        sm_events_add(&job->progress);
+    sm_events_add(&job->progress);
 }
 
 static void sleep_until(struct sm_staged_job *job, atomic_size_t *number, size_t value)
 {
-    atomic_fetch_add(&job->sleepers, 1);
     for (;;) {
         const unsigned seen = sm_events_seen(&job->progress);
         if (atomic_load(number) == value || atomic_load(&job->failed))
-            break;
+            return;
         sm_events_wait(&job->progress, seen);
     }
-    atomic_fetch_sub(&job->sleepers, 1);
 }
 
 /* Waits until another thread has set the number. Returns false if the transfer fails instead. */
@@ -104,7 +92,7 @@ static bool count_queued_bytes(struct sm_staged_job *job, size_t bytes)
     const bool recorded = sm_fence_record_event(job->device_fence, job->internal->handle) == SYNCED_MEM_OK;
     if (job->up)
         sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
-    sm_staged_wake_sleepers(job);
+    sm_events_add(&job->progress);
     return recorded;
 }
 

@@ -44,13 +44,12 @@ struct sm_staged_job {
     struct sm_fence *after; /* the work that writes the source */
     struct sm_fence *host_fence;
     struct sm_fence *device_fence;
-    struct sm_events progress;
-    atomic_uint sleepers; /* threads that wait on progress */
     atomic_bool failed;   /* status is not OK */
     atomic_bool is_known; /* copy threads have been awakened for it */
     char apart[SM_CACHE_LINE];
     atomic_size_t taken; /* pieces that threads have taken to copy, and more once none is left */
     char apart_too[SM_CACHE_LINE];
+    struct sm_events progress;
     atomic_int workers;      /* threads at work, or OVER */
     atomic_bool is_queueing; /* a thread queues chunks */
     size_t next;             /* the next chunk to queue: of the thread that queues */
@@ -66,8 +65,6 @@ struct sm_staged_job {
 
 /* Notes a failure of the transfer, if it is the first. The threads end their work then. */
 void sm_staged_fail(struct sm_staged_job *job, synced_mem_status status);
-/* Wakes the threads that sleep. The caller has stored what they wait for. */
-void sm_staged_wake_sleepers(struct sm_staged_job *job);
 
 static inline bool sm_staged_has_failed(struct sm_staged_job *job)
 {
