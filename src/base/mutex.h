@@ -1,6 +1,7 @@
 /*
  * A lock of four bytes, whatever the C library, and a count of events that threads can wait for. Neither records who
- * waits, but at most that somebody may. So both keep working in a forked child, which has none of the waiting threads.
+ * waits; each only notes that somebody may. So both keep working in a forked child, which has none of the waiting
+ * threads.
  */
 #ifndef SM_MUTEX_H
 #define SM_MUTEX_H
@@ -59,8 +60,8 @@ static inline void sm_mutex_init(struct sm_mutex *mutex)
     atomic_store_explicit(&mutex->state, SM_MUTEX_OPEN, memory_order_relaxed);
 }
 
-/* A count of events. All zeros: none has happened. Its lowest bit says that threads may sleep, so that an event for which
- * none does needs no call of the system. */
+/* A count of events. All zeros: none has happened. Its lowest bit says that threads may sleep, so that an event for
+ * which none does needs no call of the system. */
 struct sm_events {
     atomic_uint count;
 };
@@ -73,7 +74,7 @@ static inline unsigned sm_events_seen(struct sm_events *events)
     return atomic_load(&events->count) >> 1;
 }
 
-/* Sets the bit. Returns false if the count differs from seen. */
+/* Sets the bit, unless the count differs from seen: returns false then. */
 static inline bool sm_events_announce(struct sm_events *events, unsigned seen)
 {
     unsigned count = seen << 1;
@@ -96,14 +97,15 @@ static inline void sm_events_wait_for(struct sm_events *events, unsigned seen, u
 }
 
 /* Counts one event and wakes one of the waiting threads, for an event that any of them can handle. The others sleep on,
- * so the bit stays. */
+ * so the bit stays. The caller has stored what they wait for, in whatever order: a thread that sets the bit later has
+ * seen the count and so that, and one that has set it before is awakened. */
 static inline void sm_events_add_for_one(struct sm_events *events)
 {
     if (atomic_fetch_add(&events->count, 2) & SM_EVENTS_AWAITED)
         sm_word_wake_one(&events->count);
 }
 
-/* Counts one event, and wakes all waiting threads. */
+/* Does the same for all waiting threads. None of them sleeps on, so the bit is cleared. */
 static inline void sm_events_add(struct sm_events *events)
 {
     unsigned count = atomic_load(&events->count);
