@@ -97,8 +97,8 @@ static inline void sm_events_wait_for(struct sm_events *events, unsigned seen, u
 }
 
 /* Counts one event and wakes one of the waiting threads, for an event that any of them can handle. The others sleep on,
- * so the bit stays. The caller has stored what they wait for, in whatever order: a thread that sets the bit later has
- * seen the count and so that, and one that has set it before is awakened. */
+ * so the bit stays. The caller has stored what they wait for, in whatever order: a thread that has set the bit before
+ * is awakened, and one that sets it later has seen the new count, and so what was stored before. */
 static inline void sm_events_add_for_one(struct sm_events *events)
 {
     if (atomic_fetch_add(&events->count, 2) & SM_EVENTS_AWAITED)
