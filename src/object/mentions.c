@@ -233,10 +233,10 @@ synced_mem_status sm_mentions_add(struct sm_mentions *mentions, struct synced_me
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = begin; i < end && status == SYNCED_MEM_OK; i++) {
         synced_mem_head_kind head;
-        if (i + SM_AHEAD < end)
-            sm_prefetch_record(&mems[i + SM_AHEAD]->record);
         if (mentions->pieces > 0)
             prefetch_pieces(mems, i, end);
+        else if (i + SM_AHEAD < end)
+            sm_prefetch_record(&mems[i + SM_AHEAD]->record);
         status = list_records_of(mentions, mems[i], side, &head);
         if (status != SYNCED_MEM_OK || mentions->refused != SM_NONE_REFUSED || is_movable(head, side))
             continue;

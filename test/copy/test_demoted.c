@@ -39,11 +39,9 @@ static size_t push_and_pull(size_t size)
 {
     unsigned char *const data = malloc(size);
     synced_mem *mem;
-    ck_assert_ptr_nonnull(data);
+    host_fill(data, size, 1);
     OK(synced_mem_create(&mem, size, NULL));
     OK(synced_mem_set_cpu_data(mem, data));
-    for (size_t i = 0; i < size; i++)
-        data[i] = (unsigned char)(i * 7 + i / 4099);
     source = data;
     source_size = size;
     atomic_store(&demoted, 0);
@@ -52,10 +50,7 @@ static size_t push_and_pull(size_t size)
     const size_t of_push = atomic_load(&demoted);
     memset(data, 0, size);
     ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
-    size_t wrong = 0;
-    for (size_t i = 0; i < size; i++)
-        wrong += data[i] != (unsigned char)(i * 7 + i / 4099);
-    ck_assert_uint_eq(wrong, 0);
+    ck_assert(host_is(data, size, 1));
     ck_assert_uint_eq(atomic_load(&demoted), of_push);
     OK(synced_mem_release(mem));
     free(data);
