@@ -22,9 +22,9 @@ void bare_register(void *data, size_t size); /* cudaHostRegister */
 void bare_unregister(void *data);
 void *bare_device_alloc(size_t size); /* cudaMalloc */
 void *bare_device_alloc_on(int device, size_t size);
-void bare_device_free(void *data);             /* managed memory too */
-size_t bare_device_room(void);                 /* free bytes: cudaMemGetInfo */
-int bare_device_of(const void *device_memory); /* cudaPointerGetAttributes */
+void bare_device_free(void *data);      /* managed memory too */
+size_t bare_device_room(void);          /* free bytes: cudaMemGetInfo */
+int bare_device_of(const void *memory); /* cudaPointerGetAttributes */
 
 void *bare_managed_alloc(size_t size);                                                    /* cudaMallocManaged */
 void bare_prefetch(void *managed, size_t size, bool to_device, synced_mem_stream stream); /* cudaMemPrefetchAsync */

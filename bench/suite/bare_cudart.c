@@ -75,10 +75,10 @@ void bare_device_free(void *data)
     check(cudaFree(data), "cudaFree");
 }
 
-int bare_device_of(const void *device_memory)
+int bare_device_of(const void *memory)
 {
     struct cudaPointerAttributes attributes;
-    check(cudaPointerGetAttributes(&attributes, device_memory), "cudaPointerGetAttributes");
+    check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
     return attributes.device;
 }
 

@@ -69,9 +69,9 @@ size_t bare_device_room(void)
     return 0;
 }
 
-int bare_device_of(const void *device_memory)
+int bare_device_of(const void *memory)
 {
-    (void)device_memory;
+    (void)memory;
     (void)none();
     return 0;
 }

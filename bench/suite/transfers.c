@@ -81,6 +81,18 @@ void measure_both_directions(void)
 
 /* ---- Many objects in one call ---- */
 
+static void push_each_target(struct row *row, size_t size)
+{
+    if (size <= 64 * KIB)
+        row_target(row, TO_LIMIT, AT_MOST, 1.1);
+}
+
+static void pull_each_target(struct row *row, size_t size)
+{
+    if (size <= 64 * KIB)
+        row_target(row, TO_LIMIT, AT_MOST, 1.35);
+}
+
 void measure_groups(void)
 {
     static const char limit_of_many[] = "as many cudaMemcpyAsync of page-locked memory, and one wait";
@@ -89,20 +101,25 @@ void measure_groups(void)
         struct table table;
         const struct mover *mover;
         enum direction direction;
+        void (*target)(struct row *row, size_t size);
     } rows[] = {{{"transfers", "push-n", "Push of many objects in one call, and the wait for all; an object's time",
                   UNIT_US, limit_of_many, classic},
                  &in_one_call,
-                 UP},
+                 UP,
+                 NULL},
                 {{"transfers", "push-each", "... by a push of each, and one wait", UNIT_US, limit_of_many, classic},
                  &queued,
-                 UP},
+                 UP,
+                 push_each_target},
                 {{"transfers", "pull-n", "Pull of many objects in one call, and the wait for all; an object's time",
                   UNIT_US, limit_of_many, classic},
                  &in_one_call,
-                 DOWN},
+                 DOWN,
+                 NULL},
                 {{"transfers", "pull-each", "... by a pull of each, and one wait", UNIT_US, limit_of_many, classic},
                  &queued,
-                 DOWN}};
+                 DOWN,
+                 pull_each_target}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct shape shape = {.table = &rows[i].table,
                                     .host = PINNED,
@@ -111,7 +128,8 @@ void measure_groups(void)
                                     .direction_count = 1,
                                     .objects = 64,
                                     .least = 4 * KIB,
-                                    .most = MIB};
+                                    .most = MIB,
+                                    .target = rows[i].target};
         measure_shape(&shape);
     }
 }

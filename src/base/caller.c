@@ -28,7 +28,9 @@ void sm_by_caller(struct sm_by *by)
 void sm_caller_put_aside(struct sm_put_aside *before)
 {
     assert(!sm_process_is_inside());
-    *before = (struct sm_put_aside){.caller = sm_caller, .refusal = sm_refusal_get(), .detail = sm_detail_get()};
+    before->caller = sm_caller;
+    before->refusal = sm_refusal_get();
+    before->detail = sm_detail_get();
     sm_caller = (struct sm_caller){.function = NULL};
     callbacks++;
 }

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local struct sm_detail recorded;
 
@@ -25,26 +26,34 @@ synced_mem_status sm_check_struct(const size_t *size, size_t known, const char *
     return SYNCED_MEM_OK;
 }
 
+/* Copies the text without the room behind it. */
+static void copy_detail(struct sm_detail *to, const struct sm_detail *from)
+{
+    memcpy(to->text, from->text, strlen(from->text) + 1);
+}
+
 struct sm_detail sm_detail_get(void)
 {
-    return recorded;
+    struct sm_detail detail;
+    copy_detail(&detail, &recorded);
+    return detail;
 }
 
 void sm_detail_set(const struct sm_detail *detail)
 {
-    recorded = *detail;
+    copy_detail(&recorded, detail);
 }
 
 void sm_outcome_set(struct sm_outcome *outcome, synced_mem_status status)
 {
     outcome->status = status;
     if (status != SYNCED_MEM_OK)
-        outcome->detail = recorded;
+        copy_detail(&outcome->detail, &recorded);
 }
 
 synced_mem_status sm_outcome_end(const struct sm_outcome *outcome)
 {
     if (outcome->status != SYNCED_MEM_OK)
-        recorded = outcome->detail;
+        copy_detail(&recorded, &outcome->detail);
     return outcome->status;
 }
