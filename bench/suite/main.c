@@ -204,9 +204,9 @@ static void print_help(void)
     (void)printf(
         "usage: suite [options]\n"
         "\n"
-        "Measures the library beside two references in the same run. The limit is a call that no library can beat.\n"
-        "The classic way is the calls of Caffe's SyncedMemory. Figures are medians. Rows that need a GPU are skipped\n"
-        "if there is none.\n"
+        "Measures the library beside two references in the same run. The limit is the bare call that does the\n"
+        "same work. The classic way is the calls of Caffe's SyncedMemory. Figures are medians. Rows that need a GPU\n"
+        "are skipped if there is none.\n"
         "\n"
         "  --group NAME   run only this group; may be given several times\n"
         "  --list         print the groups\n"

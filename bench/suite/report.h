@@ -28,7 +28,7 @@ struct table {
     const char *name; /* in JSON */
     const char *title;
     enum unit unit;
-    const char *limit;   /* a call that no library can beat; NULL: none */
+    const char *limit;   /* the bare call that does the same work; NULL: none */
     const char *classic; /* the calls of a program without the library; NULL: none */
 };
 
