@@ -439,7 +439,8 @@ static synced_mem_status run_round(struct call *call)
 static synced_mem_status run_rounds(struct call *call)
 {
     synced_mem_status status;
-    sm_roots_list_both(&call->round.roots, call->list.to, call->list.from, call->list.count);
+    sm_roots_list(&call->round.roots, call->list.to, call->list.count);
+    sm_roots_list(&call->round.roots, call->list.from, call->list.count);
     do
         status = run_round(call);
     while (status == SYNCED_MEM_OK && !call->is_complete);

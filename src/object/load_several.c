@@ -58,9 +58,7 @@ synced_mem_status sm_load_several(const struct sm_load_call *call, struct synced
     struct sm_round round = {.roots.list = calloc(call->count, SM_ROOTS_ROOM * sizeof(struct synced_mem *))};
     if (!round.roots.list)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu objects", call->count);
-    for (size_t i = 0; i < call->count; i++)
-        round.roots.list[i] = call->mems[i];
-    sm_roots_sort(&round.roots, call->count);
+    sm_roots_list(&round.roots, call->mems, call->count);
     synced_mem_status status;
     do {
         status = run_round(call, &round);

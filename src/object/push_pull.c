@@ -528,9 +528,7 @@ synced_mem_status sm_move_once(struct synced_mem *const *mems, size_t count, enu
     struct sm_mention *const mentions = sm_transfers_lay_out(&call.transfers, shares, room);
     sm_mentions_begin(&call.mentions, mentions, count);
     call.round.roots.list = (struct synced_mem **)(void *)(mentions + count);
-    for (size_t i = 0; i < count; i++)
-        call.round.roots.list[i] = sm_root(mems[i]);
-    sm_roots_sort(&call.round.roots, count);
+    sm_roots_list(&call.round.roots, mems, count);
     synced_mem_status status = follow_staged_transfers(&call, run_rounds(&call));
     drop_records(&call);
     sm_stream_drop(call.stream);

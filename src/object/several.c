@@ -89,10 +89,11 @@ static void sort_by_address(struct synced_mem **list, struct synced_mem **spare,
         sort_by_address(list + begin, spare, ends[digit] - begin);
 }
 
-void sm_roots_sort(struct sm_roots *roots, size_t listed)
+void sm_roots_sort(struct sm_roots *roots)
 {
-    roots->count = count_ascending(roots->list, listed);
-    if (roots->count >= listed)
+    const size_t listed = roots->count;
+    roots->is_sorted = true;
+    if (count_ascending(roots->list, listed) >= listed)
         return;
     sort_by_address(roots->list, roots->list + listed, listed);
     roots->count = 0;
@@ -101,39 +102,10 @@ void sm_roots_sort(struct sm_roots *roots, size_t listed)
             roots->list[roots->count++] = roots->list[i];
 }
 
-/* Merges the roots of two arrays of objects, of which each is sorted. Returns false if one is not. */
-static bool merge_roots(struct sm_roots *roots, struct synced_mem *const *one, struct synced_mem *const *other,
-                        size_t count)
+void sm_roots_list(struct sm_roots *roots, struct synced_mem *const *mems, size_t count)
 {
-    struct synced_mem *last = NULL;
-    size_t listed = 0;
-    for (size_t i = 0, j = 0; i < count || j < count;) {
-        struct synced_mem *const first = i < count ? sm_root(one[i]) : NULL;
-        struct synced_mem *const second = j < count ? sm_root(other[j]) : NULL;
-        const bool takes_first = first && (!second || (uintptr_t)first <= (uintptr_t)second);
-        struct synced_mem *const next = takes_first ? first : second;
-        i += takes_first;
-        j += !takes_first;
-        if ((uintptr_t)next < (uintptr_t)last)
-            return false;
-        if (next != last)
-            roots->list[listed++] = next;
-        last = next;
-    }
-    roots->count = listed;
-    return true;
-}
-
-void sm_roots_list_both(struct sm_roots *roots, struct synced_mem *const *one, struct synced_mem *const *other,
-                        size_t count)
-{
-    if (merge_roots(roots, one, other, count))
-        return;
-    for (size_t i = 0; i < count; i++) {
-        roots->list[i] = sm_root(one[i]);
-        roots->list[count + i] = sm_root(other[i]);
-    }
-    sm_roots_sort(roots, 2 * count);
+    for (size_t i = 0; i < count; i++)
+        roots->list[roots->count++] = sm_root(mems[i]);
 }
 
 bool sm_roots_have_parts(const struct sm_roots *roots)
@@ -157,34 +129,56 @@ static void unlock_roots(const struct sm_roots *roots, size_t locked)
         prefetch_lock(roots, i);
         sm_mutex_unlock(&roots->list[i]->lock);
     }
-    sm_process_leave();
+}
+
+/* Takes the locks in the order of the list. If the roots are not sorted, it waits for none: it returns SM_AGAIN, with
+ * none taken, if a call has one of them. That may be this call, as the root is listed twice. */
+static synced_mem_status lock_roots(struct sm_round *round)
+{
+    const struct sm_roots *const roots = &round->roots;
+    round->has_parts = false;
+    for (size_t i = 0; i < roots->count; i++) {
+        struct synced_mem *const root = roots->list[i];
+        prefetch_lock(roots, i);
+        synced_mem_status status = sm_check_usable(root);
+        if (status == SYNCED_MEM_OK && !sm_mutex_try(&root->lock)) {
+            if (roots->is_sorted)
+                sm_mutex_wait(&root->lock);
+            else
+                status = SM_AGAIN;
+        }
+        if (status != SYNCED_MEM_OK) {
+            round->failed = root;
+            unlock_roots(roots, i);
+            return status;
+        }
+        round->has_parts = round->has_parts || sm_is_divided(root);
+    }
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_round_begin(struct sm_round *round)
 {
-    const struct sm_roots *const roots = &round->roots;
-    round->has_parts = false;
     round->failed = NULL;
     sm_process_enter();
-    for (size_t i = 0; i < roots->count; i++) {
-        prefetch_lock(roots, i);
-        const synced_mem_status status = sm_check_usable(roots->list[i]);
-        if (status != SYNCED_MEM_OK) {
-            round->failed = roots->list[i];
-            unlock_roots(roots, i);
-            return status;
-        }
-        sm_mutex_lock(&roots->list[i]->lock);
-        round->has_parts = round->has_parts || sm_is_divided(roots->list[i]);
+    synced_mem_status status = lock_roots(round);
+    if (status == SM_AGAIN) {
+        sm_roots_sort(&round->roots);
+        round->failed = NULL;
+        status = lock_roots(round);
     }
-    sm_share_ends(&round->ends);
-    return SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK)
+        sm_share_ends(&round->ends);
+    else
+        sm_process_leave();
+    return status;
 }
 
 void sm_round_end(struct sm_round *round)
 {
     sm_share_no_ends();
     unlock_roots(&round->roots, round->roots.count);
+    sm_process_leave();
 }
 
 synced_mem_status sm_round_wait(struct sm_round *round, enum sm_side side, synced_mem_status status)

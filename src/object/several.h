@@ -1,6 +1,8 @@
 /*
- * Calls on several objects. The locks are taken in the order of the addresses of their roots, each once: views have the
- * lock of their root. So two such calls cannot wait for each other. No other call holds more than one such lock.
+ * Calls on several objects. Such a call takes the lock of each root of its objects, once: views have the lock of their
+ * root. First it tries all in the order in which it names the objects, and waits for none. If another call has one, it
+ * releases those that it has taken, and then takes them in the order of the roots' addresses, and waits for each. So two
+ * such calls cannot wait for each other. No other call holds more than one such lock.
  */
 #ifndef SM_SEVERAL_H
 #define SM_SEVERAL_H
@@ -13,17 +15,16 @@
 
 /* The roots of a call's objects, which have the locks. */
 struct sm_roots {
-    struct synced_mem **list; /* after sm_roots_sort(): each once, ordered by address */
+    struct synced_mem **list; /* has room for SM_ROOTS_ROOM times as many as are listed */
     size_t count;
+    bool is_sorted; /* each is listed once, and they are ordered by address */
 };
-
-/* Sorts the roots of this many objects, which may be listed more than once. The list has room for SM_ROOTS_ROOM times as
- * many. */
 enum { SM_ROOTS_ROOM = 2 };
-void sm_roots_sort(struct sm_roots *roots, size_t listed);
-/* Lists the roots of the objects of both arrays, sorted. The list has room as for sm_roots_sort(). */
-void sm_roots_list_both(struct sm_roots *roots, struct synced_mem *const *one, struct synced_mem *const *other,
-                        size_t count);
+
+/* Lists the roots of these objects, behind those that are listed. */
+void sm_roots_list(struct sm_roots *roots, struct synced_mem *const *mems, size_t count);
+/* Sorts the roots by address, and lists each once. */
+void sm_roots_sort(struct sm_roots *roots);
 
 /* Returns whether any of the roots is in parts. */
 bool sm_roots_have_parts(const struct sm_roots *roots);

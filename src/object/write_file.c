@@ -385,9 +385,8 @@ static synced_mem_status run_rounds(struct call *call)
 {
     const size_t count = call->of->count;
     struct sm_roots *const roots = &call->round.roots;
-    for (size_t i = 0; i < count; i++)
-        roots->list[i] = sm_root(call->of->mems[i]);
-    sm_roots_sort(roots, count);
+    sm_roots_list(roots, call->of->mems, count);
+    sm_roots_sort(roots); /* sm_check_overwritten() searches them */
     synced_mem_status status;
     do {
         status = run_round(call);

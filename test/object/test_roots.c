@@ -1,9 +1,10 @@
-/* Checks that the roots of a call are listed in the order of their addresses, each once. The roots themselves are not
- * used. */
+/* Checks how a call takes the locks of its roots, and that it sorts them by address, each once, before it waits for
+ * one. */
 #include "fixture.h"
 
 #include "object/several.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,9 +41,10 @@ static size_t sort_expected(size_t count)
 static void check_sorted(size_t count)
 {
     const size_t kept = sort_expected(count);
-    struct sm_roots roots = {.list = listed};
-    sm_roots_sort(&roots, count);
+    struct sm_roots roots = {.list = listed, .count = count};
+    sm_roots_sort(&roots);
     ck_assert_uint_eq(roots.count, kept);
+    ck_assert(roots.is_sorted);
     ck_assert_mem_eq(listed, expected, kept * sizeof *expected);
 }
 
@@ -104,10 +106,103 @@ START_TEST(any_order)
 }
 END_TEST
 
+/* ---- Locks ---- */
+
+enum { OBJECTS = 3 };
+
+static synced_mem *mems[OBJECTS]; /* by address, the highest first */
+
+static int compare_backwards(const void *a, const void *b)
+{
+    return -compare_addresses(a, b);
+}
+
+static void make_objects(void)
+{
+    for (int i = 0; i < OBJECTS; i++)
+        OK(synced_mem_create(&mems[i], 1, NULL));
+    qsort(mems, OBJECTS, sizeof *mems, compare_backwards);
+}
+
+static void release_objects(void)
+{
+    for (int i = 0; i < OBJECTS; i++)
+        OK(synced_mem_release(mems[i]));
+}
+
+static unsigned get_state(const synced_mem *mem)
+{
+    return atomic_load(&mem->lock.state);
+}
+
+START_TEST(locks_that_are_free_are_taken_as_listed)
+{
+    struct sm_round round = {.roots = {.list = listed}};
+    make_objects();
+    sm_roots_list(&round.roots, mems, OBJECTS);
+    OK(sm_round_begin(&round));
+    ck_assert(!round.roots.is_sorted);
+    ck_assert_mem_eq(listed, mems, sizeof mems);
+    for (int i = 0; i < OBJECTS; i++)
+        ck_assert_uint_eq(get_state(mems[i]), SM_MUTEX_HELD);
+    sm_round_end(&round);
+    for (int i = 0; i < OBJECTS; i++)
+        ck_assert_uint_eq(get_state(mems[i]), SM_MUTEX_OPEN);
+    release_objects();
+}
+END_TEST
+
+START_TEST(an_object_that_is_listed_twice_is_locked_once)
+{
+    struct sm_round round = {.roots = {.list = listed}};
+    make_objects();
+    synced_mem *const twice[] = {mems[0], mems[1], mems[0]};
+    sm_roots_list(&round.roots, twice, 3);
+    OK(sm_round_begin(&round));
+    ck_assert_uint_eq(round.roots.count, 2);
+    ck_assert_uint_eq(get_state(mems[0]), SM_MUTEX_HELD);
+    ck_assert_uint_eq(get_state(mems[1]), SM_MUTEX_HELD);
+    sm_round_end(&round);
+    ck_assert_uint_eq(get_state(mems[0]), SM_MUTEX_OPEN);
+    ck_assert_uint_eq(get_state(mems[1]), SM_MUTEX_OPEN);
+    release_objects();
+}
+END_TEST
+
+static void *run_round(void *round)
+{
+    SOUND(sm_round_begin(round) == SYNCED_MEM_OK);
+    sm_round_end(round);
+    return NULL;
+}
+
+/* A call that kept the first lock, and waited for one with a lower address, could wait for another such call for ever. */
+START_TEST(a_call_that_waits_has_no_lock_of_a_higher_address)
+{
+    pthread_t thread;
+    struct sm_round round = {.roots = {.list = listed}};
+    make_objects();
+    sm_roots_list(&round.roots, mems, OBJECTS);
+    sm_mutex_lock(&mems[1]->lock);
+    ck_assert_int_eq(pthread_create(&thread, NULL, run_round, &round), 0);
+    while (get_state(mems[1]) != SM_MUTEX_AWAITED)
+        sm_pause();
+    ck_assert_uint_eq(get_state(mems[0]), SM_MUTEX_OPEN);
+    ck_assert_uint_eq(get_state(mems[2]), SM_MUTEX_HELD);
+    sm_mutex_unlock(&mems[1]->lock);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(round.roots.is_sorted);
+    for (int i = 0; i < OBJECTS; i++)
+        ck_assert_uint_eq(get_state(mems[i]), SM_MUTEX_OPEN);
+    release_objects();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("roots");
     TCase *const tests = add_case(made, "roots");
-    add_tests(tests, any_order);
+    add_tests(tests, any_order, locks_that_are_free_are_taken_as_listed, an_object_that_is_listed_twice_is_locked_once,
+              a_call_that_waits_has_no_lock_of_a_higher_address);
     return made;
 }
