@@ -461,7 +461,7 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
     call.transfers.batch.direction = SM_D2D;
     call.transfers.batch.is_async = true;
     call.common.batch = count > 1 ? &call.transfers.batch : NULL;
-    struct synced_mem **const list = count > 1 ? calloc(count, sizeof roots_of_one) : roots_of_one;
+    struct synced_mem **const list = count > 1 ? malloc(count * sizeof roots_of_one) : roots_of_one;
     if (!list)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu copies", count);
     call.round.roots.list = list;

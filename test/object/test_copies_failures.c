@@ -3,7 +3,7 @@
  * unchanged, has the contents, or has lost the contents that the transfer had begun to overwrite.
  */
 #include "copies_kit.h"
-#include "failing_calloc.h"
+#include "failing_malloc.h"
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -352,9 +352,8 @@ START_TEST(no_memory_for_records)
 {
     synced_mem *const a = make_pinned(SIZE, 1), *const b = make_pinned(SIZE, 2), *const c = make_pinned(SIZE, 3);
     synced_mem *const to[] = {a, b}, *const from[] = {c, c};
-    no_calloc = true;
+    fail_calloc_in = 1;
     const synced_mem_status status = synced_mem_cpu_copy_n(to, from, 2);
-    no_calloc = false;
     ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
     SAYS("no host memory to keep track of 2 copies");
     ck_assert(host_is(synced_mem_cpu_data(a), SIZE, 1));
