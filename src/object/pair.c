@@ -103,16 +103,6 @@ void sm_pair_plan(const struct sm_pairs *pairs, struct sm_pair *pair, struct sm_
         sm_transfer_expect(expected, target, source, pair->size);
 }
 
-static struct route get_direct_route(const struct sm_pair *pair)
-{
-    return (struct route){.way = QUEUED,
-                          .direction = SM_D2D,
-                          .source = sm_slot_of(pair->from, SM_GPU),
-                          .target = sm_slot_of(pair->to, SM_GPU),
-                          .from_offset = pair->from_offset,
-                          .size = pair->size};
-}
-
 /* The next two functions find out whether the host's end of a transfer is page-locked. */
 static synced_mem_status find_pin_of_source(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
@@ -314,11 +304,20 @@ static void allow_peer_access(const struct route *route)
             sm_device_pool_reach(ends[i]->device, ends[1 - i]->device);
 }
 
+/* After a failure to queue the pair's transfer. arriving: of the target, as it was before. */
+static synced_mem_status leave_target(const struct sm_pairs *pairs, const struct sm_pair *pair, struct sm_copy *target,
+                                      bool arriving, synced_mem_status status)
+{
+    target->arriving = arriving;
+    if (target->untracked == SM_UNTRACKED_WRITE)
+        sm_pair_drop_target(pairs, pair);
+    return status;
+}
+
 /* The target's old contents do not matter, and may be lost. */
 static synced_mem_status queue_transfer(const struct sm_pairs *pairs, const struct route *route, struct sm_stream *on,
                                         struct sm_transfer *transfer)
 {
-    const bool arriving = route->target->arriving;
     sm_transfer_describe(transfer, route->direction, route->target, route->source, route->size);
     transfer->from_offset = route->from_offset;
     transfer->batch = route->direction == SM_D2D && on == pairs->stream ? pairs->batch : NULL;
@@ -330,8 +329,6 @@ static synced_mem_status queue_transfer(const struct sm_pairs *pairs, const stru
         status = sm_transfer_order(route->target, on);
     if (status == SYNCED_MEM_OK && route->way == STAGED)
         status = sm_staged_begin(transfer, on, NULL);
-    if (status != SYNCED_MEM_OK)
-        route->target->arriving = arriving;
     return status;
 }
 
@@ -360,12 +357,10 @@ static synced_mem_status transfer_contents(const struct sm_pairs *pairs, struct 
     if (pairs->side == SM_CPU)
         sm_guard_open(route->target);
     allow_peer_access(route);
+    const bool arriving = route->target->arriving;
     const synced_mem_status status = queue_transfer(pairs, route, on, transfer);
-    if (status != SYNCED_MEM_OK) {
-        if (route->target->untracked == SM_UNTRACKED_WRITE)
-            sm_pair_drop_target(pairs, pair);
-        return status;
-    }
+    if (status != SYNCED_MEM_OK)
+        return leave_target(pairs, pair, route->target, arriving, status);
     if (route->way == STAGED)
         sm_pair_begin(pairs, pair, route->target);
     else if (on != pairs->stream)
@@ -375,19 +370,45 @@ static synced_mem_status transfer_contents(const struct sm_pairs *pairs, struct 
     return SYNCED_MEM_OK;
 }
 
+static void note_source(struct sm_pair *pair, struct sm_copy *source)
+{
+    pair->source = source;
+    pair->source_writes = source->writes;
+    pair->source_data = (char *)sm_copy_data(source) + pair->from_offset;
+    pair->reads_gpu = source == sm_copy_of(pair->from, SM_GPU);
+}
+
+/* A direct pair has one way: on the caller's stream, which the batch is for. */
+static synced_mem_status queue_directly(const struct sm_pairs *pairs, struct sm_pair *pair,
+                                        struct sm_transfer *transfer)
+{
+    struct sm_copy *const source = sm_slot_of(pair->from, SM_GPU);
+    struct sm_copy *const target = sm_slot_of(pair->to, SM_GPU);
+    const bool arriving = target->arriving;
+    note_source(pair, source);
+    sm_transfer_describe(transfer, SM_D2D, target, source, pair->size);
+    transfer->from_offset = pair->from_offset;
+    transfer->batch = pairs->batch;
+    target->arriving = false;
+    const synced_mem_status status = sm_transfer_queue(transfer, pairs->stream);
+    if (status != SYNCED_MEM_OK)
+        return leave_target(pairs, pair, target, arriving, status);
+    pair->queued = true;
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pair, struct sm_transfer *transfer)
 {
     sm_note_record(pair->to);
+    if (pair->direct)
+        return queue_directly(pairs, pair, transfer);
     if (!sm_pair_moves(pair)) {
         sm_give_up_contents(pair->to);
         pair->done = true;
         return SYNCED_MEM_OK;
     }
-    const struct route route = pair->direct ? get_direct_route(pair) : choose_route(pairs, pair);
+    const struct route route = choose_route(pairs, pair);
     assert(!route.target->read_only);
-    pair->source = route.source;
-    pair->source_writes = route.source->writes;
-    pair->source_data = (char *)sm_copy_data(route.source) + route.from_offset;
-    pair->reads_gpu = route.source == sm_copy_of(pair->from, SM_GPU);
+    note_source(pair, route.source);
     return route.way == BY_HOST ? copy_by_host(pairs, pair, &route) : transfer_contents(pairs, pair, &route, transfer);
 }

@@ -150,12 +150,20 @@ static void prefetch_contents(const struct synced_mem *object)
     sm_prefetch_copies(&object->record, sm_raw_head(&object->record) | sm_bit(SM_GPU));
 }
 
+/* A direct pair uses device copies alone, which are in the processor's cache by now. */
+static bool has_memory_of_user(const struct plan *plan, const struct sm_pair *pair)
+{
+    if (!pair->direct)
+        return sm_pair_has_memory_of_user(plan->common, pair);
+    return sm_copy_is_of_user(sm_slot_of(pair->to, SM_GPU)) || sm_copy_is_of_user(sm_slot_of(pair->from, SM_GPU));
+}
+
 static void plan_pair(struct plan *plan, struct sm_pair *pair)
 {
     drop_lost(pair->to);
     drop_lost(pair->from);
-    plan->has_memory_of_user = plan->has_memory_of_user || sm_pair_has_memory_of_user(plan->common, pair);
     sm_pair_plan(plan->common, pair, &plan->expected);
+    plan->has_memory_of_user = plan->has_memory_of_user || has_memory_of_user(plan, pair);
     plan->direct += pair->direct;
 }
 
