@@ -118,7 +118,7 @@ static inline void *sm_copy_data(const struct sm_copy *copy)
 }
 
 /* A call on many objects reads so many ahead in its lists, as the objects may lie anywhere. */
-enum { SM_AHEAD = 8 };
+enum { SM_AHEAD = 12 };
 
 /* Begins to load what most calls use of a copy into the processor's cache. In an allocation it mostly lies in two
  * lines: the structs have 112 bytes. */

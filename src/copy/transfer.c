@@ -88,14 +88,14 @@ static synced_mem_status queue_single_transfer(const struct sm_transfer *transfe
 
 /* Returns whether a kernel on the device may access the copy: page-locked memory, or memory of that device, of the
  * library's own. */
-static bool is_for_kernels(const struct sm_copy *copy, int device)
+static inline bool is_for_kernels(const struct sm_copy *copy, int device)
 {
     return copy->source == SYNCED_MEM_SOURCE_PINNED ||
            (copy->source == SYNCED_MEM_SOURCE_DEVICE && copy->device == device);
 }
 
 /* The kernel copies byte by byte what is not equally aligned. */
-static bool is_slow_for_kernels(const struct sm_transfer *transfer)
+static inline bool is_slow_for_kernels(const struct sm_transfer *transfer)
 {
     enum { ELEMENT = 4, MOST_BYTES = 4096 };
     const uintptr_t apart = (uintptr_t)sm_copy_data(transfer->to) ^ (uintptr_t)get_source(transfer);
@@ -103,7 +103,7 @@ static bool is_slow_for_kernels(const struct sm_transfer *transfer)
 }
 
 /* Bounce buffers are such memory. */
-static bool is_memory_for_kernels(const struct sm_transfer *transfer, int device)
+static inline __attribute__((always_inline)) bool is_memory_for_kernels(const struct sm_transfer *transfer, int device)
 {
     return is_for_kernels(transfer->to, device) &&
            (has_read_source(transfer) || is_for_kernels(transfer->from, device)) && !is_slow_for_kernels(transfer);
@@ -142,7 +142,7 @@ static __attribute__((noinline)) synced_mem_status queue_past_batch(struct sm_tr
 }
 
 /* Returns whether a kernel makes the transfer, because copy engines have bulk copies to make first. */
-static bool queue_urgent(const struct sm_transfer *transfer, struct sm_stream *stream)
+static __attribute__((noinline)) bool queue_urgent(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
     const struct sm_trace_moved moved = describe_move(transfer, SM_TRACE_KERNEL);
     if (!is_memory_for_kernels(transfer, stream->device))
@@ -390,6 +390,10 @@ static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_tra
     if (fence && bytes >= SM_BULK_BYTES)
         sm_bulk_note(stream->device, transfers->direction, fence);
     for (size_t i = 0; i < count; i++) {
+        if (i + SM_AHEAD < count) {
+            sm_prefetch_copy(transfers[i + SM_AHEAD].to);
+            sm_prefetch_copy(transfers[i + SM_AHEAD].from);
+        }
         if (status == SYNCED_MEM_OK)
             enter_transfer(&transfers[i], fence, &replaced);
         else

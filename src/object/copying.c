@@ -308,6 +308,7 @@ static synced_mem_status copy_some_pairs(struct call *call, struct sm_pair *begi
     const synced_mem_status entered = sm_transfers_enter(transfers, call->common.stream);
     const bool are_sent = !batch->has_failed;
     for (struct sm_pair *pair = begin; pair < end; pair++) {
+        prefetch_pair(pair, end);
         if (pair->queued)
             sm_pair_set_heads(&call->common, pair, are_sent ? entered : SYNCED_MEM_ERR_CUDA);
         if (is_call_plain(call))

@@ -382,6 +382,7 @@ static synced_mem_status move_in_blocks(struct call *call)
             end - call->left > SM_KERNEL_AT_ONCE ? call->left + SM_KERNEL_AT_ONCE : end;
         status = move_records(call, call->left, behind);
         for (; call->left < behind && status == SYNCED_MEM_OK; call->left++) {
+            prefetch_record(call->left, behind);
             if (behind - call->left > SM_AHEAD)
                 sm_prefetch_hot(call->left[SM_AHEAD].record);
             leave_record(call, call->left, SYNCED_MEM_OK);
