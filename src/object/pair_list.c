@@ -150,10 +150,10 @@ static void prefetch_contents(const struct synced_mem *object)
     sm_prefetch_copies(&object->record, sm_raw_head(&object->record) | sm_bit(SM_GPU));
 }
 
-/* A direct pair uses device copies alone, which are in the processor's cache by now. */
+/* A direct pair of contents that are on the device alone has no other copies than the two that are loaded by now. */
 static bool has_memory_of_user(const struct plan *plan, const struct sm_pair *pair)
 {
-    if (!pair->direct)
+    if (!pair->direct || sm_head(pair->from) != SYNCED_MEM_AT_GPU)
         return sm_pair_has_memory_of_user(plan->common, pair);
     return sm_copy_is_of_user(sm_slot_of(pair->to, SM_GPU)) || sm_copy_is_of_user(sm_slot_of(pair->from, SM_GPU));
 }

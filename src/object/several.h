@@ -1,8 +1,9 @@
 /*
  * Calls on several objects. Such a call takes the lock of each root of its objects, once: views have the lock of their
- * root. First it tries all in the order in which it names the objects, and waits for none. If another call has one, it
- * releases those that it has taken, and then takes them in the order of the roots' addresses, and waits for each. So two
- * such calls cannot wait for each other. No other call holds more than one such lock.
+ * root. First it tries all locks in the order of its list of roots, and waits for none. If one is taken, by another call
+ * or as the root is listed twice, it releases those that it has, sorts the roots by address, and takes their locks in
+ * this order, and waits for each. A call that has sorted its roots itself waits at once. So two such calls cannot wait
+ * for each other. No other call holds more than one such lock.
  */
 #ifndef SM_SEVERAL_H
 #define SM_SEVERAL_H
@@ -17,7 +18,7 @@
 struct sm_roots {
     struct synced_mem **list; /* has room for SM_ROOTS_ROOM times as many as are listed */
     size_t count;
-    bool is_sorted; /* each is listed once, and they are ordered by address */
+    bool is_sorted; /* by address, and each is listed once */
 };
 enum { SM_ROOTS_ROOM = 2 };
 
@@ -45,8 +46,8 @@ struct sm_round {
     struct sm_shared_ends ends;
 };
 
-/* Begins a round, which must have no waits: takes the locks. On failure none is taken. Errors: as
- * sm_check_and_lock(). */
+/* Begins a round, which must have no waits: takes the locks. Afterwards each root is listed once, perhaps in another
+ * order. On failure no lock is taken. Errors: as sm_check_and_lock(). */
 synced_mem_status sm_round_begin(struct sm_round *round);
 /* Ends it: releases the locks. The caller has published all records. */
 void sm_round_end(struct sm_round *round);

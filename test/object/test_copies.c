@@ -268,6 +268,25 @@ START_TEST(overlapping_device_memory)
 }
 END_TEST
 
+/* The memory of both sides of an object is another's host memory too. That object is copied on the device, beside a
+ * copy that would overwrite its host memory. */
+START_TEST(host_memory_that_a_copy_on_the_device_would_overwrite)
+{
+    synced_mem *const shared = make_placed_on(SIZE, SYNCED_MEM_PLACEMENT_MANAGED, 0);
+    synced_mem *const borrower = make_on(SIZE, 0), *const other = make_on(SIZE, 0), *const target = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(shared), SIZE, 1);
+    OK(synced_mem_set_cpu_data(borrower, (void *)(uintptr_t)synced_mem_cpu_data(shared)));
+    OK(synced_mem_async_gpu_push(borrower, NULL));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(other, NULL), SIZE, 2, NULL);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(target, NULL), SIZE, 3, NULL);
+    synced_mem *const to[] = {shared, target}, *const from[] = {other, borrower};
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy_n(to, from, 2, NULL));
+    SAYS("overlaps");
+    ck_assert(host_is(synced_mem_cpu_data(borrower), SIZE, 1));
+    RELEASE_EACH(borrower, other, target, shared);
+}
+END_TEST
+
 /* ---- Giving up contents ---- */
 
 START_TEST(clear)
@@ -321,7 +340,7 @@ Suite *suite(void)
     Suite *const made = suite_create("copies");
     TCase *const table = add_case(made, "table");
     add_tests(table, no_pairs, bad_input, overlapping_host_memory);
-    add_gpu_tests(table, overlapping_device_memory);
+    add_gpu_tests(table, overlapping_device_memory, host_memory_that_a_copy_on_the_device_would_overwrite);
     tcase_add_loop_test(table, gpu_cell, 0, WAYS * WAYS);
     tcase_add_loop_test(table, cpu_cell, 0, WAYS * WAYS);
     tcase_add_loop_test(table, pairs, 0, 2);
