@@ -102,10 +102,17 @@ void sm_roots_sort(struct sm_roots *roots)
             roots->list[roots->count++] = roots->list[i];
 }
 
+/* Most roots that a call names several times follow one another: of views of one object, or of a source of many
+ * copies. */
 void sm_roots_list(struct sm_roots *roots, struct synced_mem *const *mems, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        roots->list[roots->count++] = sm_root(mems[i]);
+    struct synced_mem *last = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct synced_mem *const root = sm_root(mems[i]);
+        if (root != last)
+            roots->list[roots->count++] = root;
+        last = root;
+    }
 }
 
 bool sm_roots_have_parts(const struct sm_roots *roots)

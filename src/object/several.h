@@ -22,7 +22,7 @@ struct sm_roots {
 };
 enum { SM_ROOTS_ROOM = 2 };
 
-/* Lists the roots of these objects, behind those that are listed. */
+/* Lists the roots of these objects, behind those that are listed. Lists a root once that objects side by side have. */
 void sm_roots_list(struct sm_roots *roots, struct synced_mem *const *mems, size_t count);
 /* Sorts the roots by address, and lists each once. */
 void sm_roots_sort(struct sm_roots *roots);

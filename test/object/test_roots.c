@@ -169,6 +169,22 @@ START_TEST(an_object_that_is_listed_twice_is_locked_once)
 }
 END_TEST
 
+/* As many copies of one source, or calls on views of one object, list it. Nothing is sorted for them. */
+START_TEST(an_object_that_is_named_in_a_row_is_listed_once)
+{
+    struct sm_round round = {.roots = {.list = listed}};
+    make_objects();
+    synced_mem *const many[] = {mems[0], mems[0], mems[0]};
+    sm_roots_list(&round.roots, &mems[1], 2);
+    sm_roots_list(&round.roots, many, 3);
+    ck_assert_uint_eq(round.roots.count, OBJECTS);
+    OK(sm_round_begin(&round));
+    ck_assert(!round.roots.is_sorted);
+    sm_round_end(&round);
+    release_objects();
+}
+END_TEST
+
 static void *run_round(void *round)
 {
     SOUND(sm_round_begin(round) == SYNCED_MEM_OK);
@@ -203,6 +219,6 @@ Suite *suite(void)
     Suite *const made = suite_create("roots");
     TCase *const tests = add_case(made, "roots");
     add_tests(tests, any_order, locks_that_are_free_are_taken_as_listed, an_object_that_is_listed_twice_is_locked_once,
-              a_call_that_waits_has_no_lock_of_a_higher_address);
+              an_object_that_is_named_in_a_row_is_listed_once, a_call_that_waits_has_no_lock_of_a_higher_address);
     return made;
 }
