@@ -124,15 +124,23 @@ static void make_objects(void)
     qsort(mems, OBJECTS, sizeof *mems, compare_backwards);
 }
 
-static void release_objects(void)
-{
-    for (int i = 0; i < OBJECTS; i++)
-        OK(synced_mem_release(mems[i]));
-}
-
 static unsigned get_state(const synced_mem *mem)
 {
     return atomic_load(&mem->lock.state);
+}
+
+static void check_states(int count, unsigned state)
+{
+    for (int i = 0; i < count; i++)
+        ck_assert_uint_eq(get_state(mems[i]), state);
+}
+
+/* No call has a lock any more. */
+static void release_objects(void)
+{
+    check_states(OBJECTS, SM_MUTEX_OPEN);
+    for (int i = 0; i < OBJECTS; i++)
+        OK(synced_mem_release(mems[i]));
 }
 
 START_TEST(locks_that_are_free_are_taken_as_listed)
@@ -143,11 +151,8 @@ START_TEST(locks_that_are_free_are_taken_as_listed)
     OK(sm_round_begin(&round));
     ck_assert(!round.roots.is_sorted);
     ck_assert_mem_eq(listed, mems, sizeof mems);
-    for (int i = 0; i < OBJECTS; i++)
-        ck_assert_uint_eq(get_state(mems[i]), SM_MUTEX_HELD);
+    check_states(OBJECTS, SM_MUTEX_HELD);
     sm_round_end(&round);
-    for (int i = 0; i < OBJECTS; i++)
-        ck_assert_uint_eq(get_state(mems[i]), SM_MUTEX_OPEN);
     release_objects();
 }
 END_TEST
@@ -160,11 +165,8 @@ START_TEST(an_object_that_is_listed_twice_is_locked_once)
     sm_roots_list(&round.roots, twice, 3);
     OK(sm_round_begin(&round));
     ck_assert_uint_eq(round.roots.count, 2);
-    ck_assert_uint_eq(get_state(mems[0]), SM_MUTEX_HELD);
-    ck_assert_uint_eq(get_state(mems[1]), SM_MUTEX_HELD);
+    check_states(2, SM_MUTEX_HELD);
     sm_round_end(&round);
-    ck_assert_uint_eq(get_state(mems[0]), SM_MUTEX_OPEN);
-    ck_assert_uint_eq(get_state(mems[1]), SM_MUTEX_OPEN);
     release_objects();
 }
 END_TEST
@@ -208,8 +210,6 @@ START_TEST(a_call_that_waits_has_no_lock_of_a_higher_address)
     sm_mutex_unlock(&mems[1]->lock);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert(round.roots.is_sorted);
-    for (int i = 0; i < OBJECTS; i++)
-        ck_assert_uint_eq(get_state(mems[i]), SM_MUTEX_OPEN);
     release_objects();
 }
 END_TEST
