@@ -1,5 +1,7 @@
 #include "measure.h"
 
+#include "processor.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -83,6 +85,7 @@ void compare(const struct way *ways, int count, void *state, struct summary *res
     const double begin = seconds_now();
     int rounds = 0;
     while (rounds < plan.fewest || (rounds < plan.most && seconds_now() - begin < plan.seconds)) {
+        find_quiet_processor();
         for (int i = 0; i < count; i++) {
             const int way = rounds % 2 ? count - 1 - i : i;
             if (ways[way].run)

@@ -51,7 +51,7 @@ struct summary summary_of(double *values, int count);
 struct summary summary_of_one(double value);
 
 /* Runs each way once to warm up, and then all of them in turn, as often as the plan sets. Every other round runs
- * backwards, so that no way always follows the same one. */
+ * backwards, so that no way always follows the same one. Each round begins on a quiet processor (processor.h). */
 void compare(const struct way *ways, int count, void *state, struct summary *results);
 
 #endif
