@@ -18,7 +18,7 @@
 #include "synced_mem.h"
 
 /* Sets the caller. The trace begins a range for it. Does not block. */
-void sm_caller_set(const char *function, const struct synced_mem *mem);
+__attribute__((cold)) void sm_caller_set(const char *function, const struct synced_mem *mem);
 
 /* Sets the caller at the beginning of a public function's slow path, if it is wanted. It has no frame of its own in any
  * build, see base/place.h. sm_report() ends the caller, with no object locked. */
@@ -29,7 +29,8 @@ static inline __attribute__((always_inline)) void sm_caller_begin(const char *fu
 }
 
 /* The part of sm_report() for failures, and for callers that are wanted. */
-synced_mem_status sm_report_fully(synced_mem_status status, const char *function, const char *object_name);
+__attribute__((cold)) synced_mem_status sm_report_fully(synced_mem_status status, const char *function,
+                                                        const char *object_name);
 
 /* Ends a public function that can fail. Publishes the recorded detail under the function's and the object's name
  * (NULL: none), ends the caller, and calls the handler. The thread is in no public function any more by then. A

@@ -6,6 +6,7 @@
 #include "api/options.h"
 #include "object/access.h"
 #include "object/evict.h"
+#include "object/move_one.h"
 #include "object/moves.h"
 #include "copy/pin.h"
 #include "base/process.h"
@@ -269,7 +270,7 @@ static synced_mem_status move_objects(synced_mem *const *mems, size_t count, enu
     sm_caller_begin(function, count == 1 && mems ? mems[0] : NULL);
     synced_mem_status status = check_array(mems, count);
     if (status == SYNCED_MEM_OK)
-        status = sm_move(mems, count, side, stream, &failed);
+        status = sm_move(mems, count, side, false, stream, &failed);
     return sm_report(status, function, status != SYNCED_MEM_OK && failed ? sm_object_name(failed) : NULL);
 }
 

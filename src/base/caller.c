@@ -8,7 +8,6 @@
 
 _Thread_local struct sm_caller sm_caller;
 static _Thread_local unsigned callbacks; /* that the thread is in, one within the other */
-atomic_bool sm_caller_wanted;
 
 void sm_subject_name(char out[SM_SUBJECT_BYTES], const struct sm_subject *subject)
 {

@@ -9,6 +9,7 @@
 #define SM_CALLER_H
 
 #include "base/place.h"
+#include "base/process.h"
 #include "base/refusal.h"
 #include "base/scope.h"
 #include "base/status.h"
@@ -51,12 +52,15 @@ struct sm_by {
 /* Fills *by with the calling thread's caller and scopes. */
 void sm_by_caller(struct sm_by *by);
 
-/* The first trace, or debug mode, sets it, and nothing clears it. Once it is set, all threads record their caller. */
-extern atomic_bool sm_caller_wanted;
+/* The first trace, or debug mode, calls it, and nothing undoes it. From then on all threads record their caller. */
+static inline void sm_caller_want(void)
+{
+    atomic_store_explicit(&sm_process.wants_caller, true, memory_order_relaxed);
+}
 
 static inline bool sm_caller_is_wanted(void)
 {
-    return atomic_load_explicit(&sm_caller_wanted, memory_order_relaxed);
+    return atomic_load_explicit(&sm_process.wants_caller, memory_order_relaxed);
 }
 
 /* The parts of a call that calls of a user's callback would overwrite. */

@@ -26,9 +26,9 @@ struct sm_mutex {
 };
 
 /* Takes a lock that another thread holds. Blocks. */
-void sm_mutex_wait(struct sm_mutex *mutex);
+__attribute__((cold)) void sm_mutex_wait(struct sm_mutex *mutex);
 /* Does the same for a lock whose release wakes nobody: looks again after each of several short sleeps. */
-void sm_mutex_poll(struct sm_mutex *mutex);
+__attribute__((cold)) void sm_mutex_poll(struct sm_mutex *mutex);
 /* Takes the lock, and sleeps at most so long for it. Returns false if another thread, or this one, has held it all the
  * time. */
 bool sm_mutex_lock_within(struct sm_mutex *mutex, uint64_t nanoseconds);

@@ -17,6 +17,7 @@
 #define SM_PROCESS_H
 
 #include "base/mutex.h"
+#include "base/shard.h"
 #include "synced_mem.h"
 
 #include <assert.h>
@@ -43,7 +44,7 @@ void sm_lock(struct sm_lock *lock);
 void sm_unlock(struct sm_lock *lock);
 
 /* Adds a lock to the list that a fork takes, at its first use. */
-void sm_lock_register(struct sm_lock *lock);
+__attribute__((cold)) void sm_lock_register(struct sm_lock *lock);
 
 /* Take and release a lock that is always held for a few instructions, during which the thread takes no other. So nobody
  * needs to know that it holds a lock, and that is not recorded. Nobody sleeps until it is released, so nobody is
@@ -64,11 +65,16 @@ static inline void sm_unlock_brief(struct sm_lock *lock)
 /* Returns whether the calling thread holds a library lock, and so may take no other. */
 bool sm_process_holds_lock(void);
 
-/* The facts of the process. Only process.c writes them. */
+/* The facts of the process that most calls read, in a cache line of their own. They seldom change. */
 extern struct sm_process {
-    atomic_uint generation;
+    _Alignas(SM_APART) atomic_uint generation;
     atomic_bool uses_gpu;
     atomic_bool lost_gpu;
+    atomic_bool wants_caller; /* see base/caller.h */
+    atomic_bool is_traced;    /* see trace/trace.h */
+    atomic_bool is_guarded;   /* see memory/guard.h */
+    atomic_bool uses_device;  /* see device/device.h */
+    atomic_int devices;       /* the number that the GPU runtime has counted, or 0 */
 } sm_process;
 
 /* The calling thread. The next functions and process.c use it. */

@@ -14,7 +14,7 @@ enum { SM_APART = 2 * SM_CACHE_LINE };
 extern _Thread_local unsigned sm_shard_of_thread;
 
 /* Gives the calling thread a shard, and returns it. */
-unsigned sm_shard_assign(void);
+__attribute__((cold)) unsigned sm_shard_assign(void);
 
 /* Returns the calling thread's shard, less than SM_SHARDS. */
 static inline unsigned sm_shard(void)

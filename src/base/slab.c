@@ -200,7 +200,7 @@ static bool restock_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
 }
 
 /* Rare work is not inlined, so that a call without it saves few registers. */
-static __attribute__((noinline)) void *restock_and_take(struct sm_slab *slab, struct sm_shelf *shelf)
+static __attribute__((noinline, cold)) void *restock_and_take(struct sm_slab *slab, struct sm_shelf *shelf)
 {
     void *cell = NULL;
     while (!cell && restock_shelf(slab, shelf))

@@ -10,6 +10,7 @@
 #include "base/shard.h"
 #include "base/stats.h"
 
+#include <stdalign.h>
 #include <stddef.h>
 
 struct sm_cells {
@@ -39,11 +40,10 @@ enum { SM_BUNDLES = 4096 };
 
 /* A shard's stock of free cells. The slab counts them as taken. */
 struct sm_shelf {
-    struct sm_lock lock; /* guards the rest */
-    unsigned count;      /* at least the number of cells on the list */
+    alignas(SM_APART) struct sm_lock lock; /* guards the rest */
+    unsigned count;                        /* at least the number of cells on the list */
     void *list;
     void *bundle; /* NULL: none */
-    char apart[SM_APART];
 };
 
 struct sm_slab {
@@ -52,7 +52,7 @@ struct sm_slab {
     struct sm_cells cells;
     void **const bundles; /* SM_BUNDLES; counted as taken */
     unsigned bundle_count;
-    char apart[SM_APART]; /* all threads read the members above; each writes its own shelf */
+    /* All threads read the members above; each writes its own shelf. */
     struct sm_shelf shelves[SM_SHARDS];
 };
 

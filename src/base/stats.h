@@ -18,6 +18,8 @@
     X(h2d_bytes)                                                                                                       \
     X(d2h_transfers)                                                                                                   \
     X(d2h_bytes)                                                                                                       \
+    X(events)                                                                                                          \
+    X(event_records)                                                                                                   \
     X(staged_transfers)                                                                                                \
     X(host_allocations)                                                                                                \
     X(pageable_bytes)                                                                                                  \
@@ -27,8 +29,6 @@
     X(gpu_bytes)                                                                                                       \
     X(retired)                                                                                                         \
     X(quarantined)                                                                                                     \
-    X(events)                                                                                                          \
-    X(event_records)                                                                                                   \
     X(stream_waits)                                                                                                    \
     X(host_waits)                                                                                                      \
     X(oom_reaps)                                                                                                       \
@@ -70,6 +70,14 @@ extern struct sm_counts sm_counts[SM_SHARDS];
 static inline void sm_count_up(enum sm_counter counter, uint64_t by)
 {
     atomic_fetch_add_explicit(&sm_counts[sm_shard()].of[counter], by, memory_order_relaxed);
+}
+
+/* Does so for two counters. */
+static inline void sm_count_up_both(enum sm_counter counter, uint64_t by, enum sm_counter other, uint64_t other_by)
+{
+    _Atomic uint64_t *const counts = sm_counts[sm_shard()].of;
+    atomic_fetch_add_explicit(&counts[counter], by, memory_order_relaxed);
+    atomic_fetch_add_explicit(&counts[other], other_by, memory_order_relaxed);
 }
 
 static inline void sm_count_down(enum sm_counter counter, uint64_t by)

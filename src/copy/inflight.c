@@ -12,12 +12,6 @@ static void replace_fence(struct sm_fence **slot, struct sm_fence *fence)
     *slot = fence;
 }
 
-struct sm_fence *sm_inflight_arrival_from_elsewhere(const struct sm_copy *copy)
-{
-    struct sm_fence *const arrival = sm_inflight_arrival(copy);
-    return sm_fence_is_open(arrival) && arrival->device != copy->device ? arrival : NULL;
-}
-
 /* Returns whether a stream comes after a use of its own accord, as it is by the stream itself. The legacy stream also
  * comes after kernels that got the pointer without a stream. */
 static bool is_own(const struct sm_stream *of_use, const struct sm_stream *stream)
@@ -168,10 +162,8 @@ static __attribute__((noinline)) synced_mem_status order_behind_work(struct sm_c
     return status == SYNCED_MEM_OK && lost ? sm_fence_wait_queued(lost) : status;
 }
 
-synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
+synced_mem_status sm_inflight_make_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
 {
-    if (sm_inflight_is_behind(stream, copy, conflicting))
-        return SYNCED_MEM_OK;
     /* A stream that may write was made to wait for the write when it was given the pointer. So was one that may
      * read. */
     if (!conflicting &&
@@ -277,8 +269,10 @@ bool sm_inflight_is_lost(const struct sm_copy *copy)
 
 /* Of several ended uses of one stream the last stands for all. So the lists grow no longer than the number of streams.
  * Returns the number of other uses. */
-static unsigned replace_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than,
-                                     struct sm_replaced *replaced)
+static inline __attribute__((always_inline)) unsigned replace_earlier_uses(struct sm_use **list,
+                                                                           const struct sm_stream *by,
+                                                                           const struct sm_fence *than,
+                                                                           struct sm_replaced *replaced)
 {
     struct sm_use **link = list;
     unsigned others = 0;

@@ -121,7 +121,11 @@ static inline struct sm_fence *sm_inflight_lost(const struct sm_copy *copy)
 }
 /* Returns the arrival's fence if it is open, and of another device than the memory's; else NULL. Streams of the
  * memory's device need not notice the loss of the other device. */
-struct sm_fence *sm_inflight_arrival_from_elsewhere(const struct sm_copy *copy);
+static inline struct sm_fence *sm_inflight_arrival_from_elsewhere(const struct sm_copy *copy)
+{
+    struct sm_fence *const arrival = sm_inflight_arrival(copy);
+    return arrival && sm_fence_is_open(arrival) && arrival->device != copy->device ? arrival : NULL;
+}
 
 /* Gives a fence to each open use that an access has to wait for: to the open write, and if conflicting to the readers.
  * Leaves out uses by the stream by; NULL: the host or a transfer accesses. Does not block. On failure the uses that
@@ -174,9 +178,16 @@ static inline bool sm_inflight_is_behind(const struct sm_stream *stream, const s
            (state == SM_FENCE_PENDING && copy->write->stream == stream->serial);
 }
 
+/* The part of sm_inflight_order() for a stream that is not known to come after all of the work. */
+synced_mem_status sm_inflight_make_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);
+
 /* Settles, and makes the stream wait for the work. Blocks only for work that is still queueing. If the contents were to
  * arrive and are lost, returns why. Errors: as sm_inflight_settle() and sm_stream_wait(). */
-synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);
+static inline synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
+{
+    return sm_inflight_is_behind(stream, copy, conflicting) ? SYNCED_MEM_OK
+                                                            : sm_inflight_make_order(copy, conflicting, stream);
+}
 
 /* Returns the one created stream of the caller's that all work in flight is on, or is known to precede. NULL: there is
  * none. Polls fences. The caller does not hold it. */

@@ -7,16 +7,23 @@
 
 #include <string.h>
 
+/* Waits for the stream, as no event could be recorded behind its work, unless the device is lost. */
+static __attribute__((noinline, cold)) synced_mem_status wait_without_event(const struct sm_stream *stream,
+                                                                            synced_mem_status recorded, bool *untracked)
+{
+    if (recorded == SYNCED_MEM_ERR_DEVICE_LOST)
+        return recorded;
+    const synced_mem_status waited = sm_device_stream_sync(stream->device, stream->handle);
+    *untracked = waited != SYNCED_MEM_OK && waited != SYNCED_MEM_ERR_DEVICE_LOST;
+    return waited;
+}
+
 synced_mem_status sm_transfer_record(struct sm_stream *stream, struct sm_fence **fence, bool *untracked)
 {
     *fence = NULL;
     *untracked = false;
     const synced_mem_status recorded = sm_stream_record(stream, fence);
-    if (recorded == SYNCED_MEM_OK || recorded == SYNCED_MEM_ERR_DEVICE_LOST)
-        return recorded;
-    const synced_mem_status waited = sm_device_stream_sync(stream->device, stream->handle);
-    *untracked = waited != SYNCED_MEM_OK && waited != SYNCED_MEM_ERR_DEVICE_LOST;
-    return waited;
+    return recorded == SYNCED_MEM_OK ? SYNCED_MEM_OK : wait_without_event(stream, recorded, untracked);
 }
 
 static void enter_write(struct sm_copy *to, struct sm_fence *fence)
@@ -192,11 +199,17 @@ static void release_source(struct sm_transfer *transfer, struct sm_fence *fence,
     transfer->read = NULL;
 }
 
+/* from: NULL if the device has not read it. */
+static void untrack(struct sm_copy *to, struct sm_copy *from, struct sm_stream *stream)
+{
+    sm_inflight_untrack(to, SM_UNTRACKED_WRITE, stream);
+    if (from)
+        sm_inflight_untrack(from, SM_UNTRACKED_READ, stream);
+}
+
 static void untrack_copies(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    sm_inflight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
-    if (!has_read_source(transfer))
-        sm_inflight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
+    untrack(transfer->to, has_read_source(transfer) ? NULL : transfer->from, stream);
 }
 
 /* Without a bounce buffer the source has been read only when the copy is done. */
@@ -303,22 +316,21 @@ static struct sm_fence *begin_arrival(const struct sm_transfer *transfer, struct
     return arrived;
 }
 
-/* A batch counts its transfers when it is sent. */
-static inline __attribute__((always_inline)) void count_transfer(const struct sm_transfer *transfer)
+static inline __attribute__((always_inline)) void count_transfer(enum sm_direction direction, size_t size)
 {
-    const bool up = transfer->direction == SM_H2D;
-    const bool counts = transfer->size > 0 && transfer->direction != SM_D2D;
-    transfer->to->arrivals += counts;
-    if (counts && !transfer->batch) {
-        sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
-        sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
-    }
+    if (direction == SM_H2D)
+        sm_count_up_both(SM_COUNT_h2d_transfers, 1, SM_COUNT_h2d_bytes, size);
+    else
+        sm_count_up_both(SM_COUNT_d2h_transfers, 1, SM_COUNT_d2h_bytes, size);
 }
 
 static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_replaced *replaced)
 {
     struct sm_fence *const arrival = transfer->arrival ? begin_arrival(transfer, fence) : fence;
-    count_transfer(transfer);
+    const bool counts = transfer->size > 0 && transfer->direction != SM_D2D;
+    transfer->to->arrivals += counts;
+    if (counts && !transfer->batch) /* a batch counts its transfers when it is sent */
+        count_transfer(transfer->direction, transfer->size);
     release_source(transfer, fence, replaced);
     sm_inflight_written_of_several(transfer->to, arrival, replaced);
     transfer->to->arriving = arrival != NULL;
@@ -337,7 +349,7 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
     release_source(transfer, NULL, NULL);
 }
 
-static void give_gathered(struct sm_gather *gather, struct sm_fence *fence, bool untracked)
+void sm_transfer_give_gathered(struct sm_gather *gather, struct sm_fence *fence, bool untracked)
 {
     if (gather && untracked) {
         sm_gather_lose(gather);
@@ -347,32 +359,8 @@ static void give_gathered(struct sm_gather *gather, struct sm_fence *fence, bool
     }
 }
 
-/* The write takes over the caller's hold on the fence. */
-static synced_mem_status enter_single_transfer(struct sm_transfer *transfer, struct sm_gather *gather,
-                                               struct sm_stream *stream)
-{
-    struct sm_fence *fence;
-    struct sm_replaced replaced = {.uses = NULL};
-    bool untracked;
-    const synced_mem_status status = sm_transfer_record(stream, &fence, &untracked);
-    give_gathered(gather, fence, untracked);
-    if (status != SYNCED_MEM_OK) {
-        give_up_transfer(transfer, untracked, stream);
-        return status;
-    }
-    if (fence && transfer->read)
-        (void)sm_fence_hold(fence);
-    if (fence && transfer->size >= SM_BULK_BYTES)
-        sm_bulk_note(stream->device, transfer->direction, fence);
-    count_transfer(transfer);
-    release_source(transfer, fence, &replaced);
-    sm_replaced_drop(&replaced);
-    enter_write(transfer->to, transfer->arrival ? begin_arrival(transfer, fence) : fence);
-    return SYNCED_MEM_OK;
-}
-
-static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_transfer *transfers, size_t count,
-                                                                   struct sm_gather *gather, struct sm_stream *stream)
+synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_gather *gather,
+                                    struct sm_stream *stream)
 {
     struct sm_fence *fence;
     struct sm_replaced replaced = {.uses = NULL};
@@ -386,7 +374,7 @@ static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_tra
     }
     if (fence)
         sm_fence_hold_often(fence, holds);
-    give_gathered(gather, fence, untracked);
+    sm_transfer_give_gathered(gather, fence, untracked);
     if (fence && bytes >= SM_BULK_BYTES)
         sm_bulk_note(stream->device, transfers->direction, fence);
     for (size_t i = 0; i < count; i++) {
@@ -404,11 +392,55 @@ static __attribute__((noinline)) synced_mem_status enter_transfers(struct sm_tra
     return status;
 }
 
-synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_gather *gather,
-                                    struct sm_stream *stream)
+static synced_mem_status queue_direct(enum sm_direction direction, struct sm_copy *to, struct sm_copy *from,
+                                      size_t size, struct sm_stream *stream)
 {
-    return count == 1 ? enter_single_transfer(transfers, gather, stream)
-                      : enter_transfers(transfers, count, gather, stream);
+    SM_TRY(sm_inflight_order(from, false, stream));
+    SM_TRY(sm_transfer_order(to, stream));
+    return direction == SM_H2D
+               ? sm_device_copy_h2d(stream->device, sm_copy_data(to), sm_copy_data(from), size, stream->handle)
+               : sm_device_copy_d2h(stream->device, sm_copy_data(to), sm_copy_data(from), size, stream->handle);
+}
+
+/* Gives up a direct transfer that is not queued, or behind which no event could be recorded. */
+static __attribute__((noinline, cold)) synced_mem_status give_up_direct(struct sm_copy *to, struct sm_copy *from,
+                                                                        struct sm_stream *stream, struct sm_use *read,
+                                                                        bool untracked, synced_mem_status status)
+{
+    if (untracked)
+        untrack(to, from, stream);
+    sm_inflight_unreserve(read);
+    return status;
+}
+
+synced_mem_status sm_transfer_direct(enum sm_direction direction, struct sm_copy *to, struct sm_copy *from, size_t size,
+                                     struct sm_stream *stream)
+{
+    struct sm_replaced replaced = {.uses = NULL};
+    struct sm_fence *fence = NULL;
+    bool untracked = false;
+    struct sm_use *const read = sm_inflight_reserve();
+    if (!read)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    synced_mem_status status = queue_direct(direction, to, from, size, stream);
+    if (status != SYNCED_MEM_OK)
+        return give_up_direct(to, from, stream, read, false, status);
+    status = sm_stream_record(stream, &fence);
+    if (status != SYNCED_MEM_OK)
+        status = wait_without_event(stream, status, &untracked);
+    if (status != SYNCED_MEM_OK)
+        return give_up_direct(to, from, stream, read, untracked, status);
+    to->arrivals++;
+    count_transfer(direction, size);
+    if (fence && size >= SM_BULK_BYTES)
+        sm_bulk_note(stream->device, direction, fence);
+    if (fence)
+        sm_inflight_read(from, read, sm_fence_hold(fence), &replaced);
+    else
+        sm_inflight_unreserve(read);
+    sm_replaced_drop(&replaced);
+    enter_write(to, fence);
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,

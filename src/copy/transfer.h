@@ -106,11 +106,20 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
  */
 synced_mem_status sm_transfer_record(struct sm_stream *stream, struct sm_fence **fence, bool *untracked);
 
+/* Gives back the buffers of a call's work, with what sm_transfer_record() has stored. gather: may be NULL. */
+void sm_transfer_give_gathered(struct sm_gather *gather, struct sm_fence *fence, bool untracked);
+
 /* Enters transfers that were just queued on the stream, with one event for all. Each becomes a read of its source and
  * the arriving write of its target. Gives back the buffers of gathered sources; NULL: there are none. Blocks as
  * sm_transfer_record(). On failure none is entered, and copies may be untracked. */
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_gather *gather,
                                     struct sm_stream *stream);
+
+/* Queues a transfer that needs no more than a call of the runtime, and enters it: of at least one byte, between
+ * page-locked memory of the library's own and the device, with no trace under way. Errors: as sm_transfer_queue() and
+ * sm_transfer_enter(). */
+synced_mem_status sm_transfer_direct(enum sm_direction direction, struct sm_copy *to, struct sm_copy *from, size_t size,
+                                     struct sm_stream *stream);
 
 /* Fills the bytes from begin to end of a device copy with the value. The fill becomes the copy's write. Otherwise as
  * sm_transfer_enter(). */

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-atomic_bool sm_guard_flag;
-
 /* Memory up to SHARED_PAGES bytes may share its pages in the pool; larger memory has whole granules. */
 enum { SHARED_PAGES = 16384, GUARDS = 256, BUCKETS = 1024, NOTICE = 400 };
 
@@ -59,8 +57,8 @@ void sm_guard_start(void)
 {
     guards.page = sm_page_size();
     sm_guard_catch_faults(find_guard_at);
-    atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
-    atomic_store_explicit(&sm_guard_flag, true, memory_order_relaxed);
+    sm_caller_want();
+    atomic_store_explicit(&sm_process.is_guarded, true, memory_order_relaxed);
 }
 
 size_t sm_guard_whole_pages(size_t bytes)

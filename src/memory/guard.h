@@ -8,6 +8,7 @@
 #ifndef SM_GUARD_H
 #define SM_GUARD_H
 
+#include "base/process.h"
 #include "base/scope.h"
 #include "system/pages.h"
 
@@ -18,11 +19,9 @@
 
 struct sm_place;
 
-extern atomic_bool sm_guard_flag;
-
 static inline bool sm_guard_on(void)
 {
-    return atomic_load_explicit(&sm_guard_flag, memory_order_relaxed);
+    return atomic_load_explicit(&sm_process.is_guarded, memory_order_relaxed);
 }
 
 /* Turns guards on for the rest of the process. Must come before the library allocates memory. */
@@ -55,7 +54,7 @@ void sm_guard_set(const struct sm_guarded *range, enum sm_protection protection)
 /* Returns whether page-locked memory from the pool can have whole pages of its own on this system. */
 bool sm_guard_pool_has_pages(void);
 
-void sm_guard_open_now(const void *key);
+__attribute__((cold)) void sm_guard_open_now(const void *key);
 void sm_guard_forget_now(const void *key);
 
 /* Opens the key's range before the library writes to it, until the next sm_guard_set(). */

@@ -51,8 +51,8 @@ static inline synced_mem_status sm_plan_move(struct sm_record *record, enum sm_s
 /* Returns whether the side has a tracked, writable copy, which is not shared. */
 static inline bool sm_has_memory_to_write(const struct sm_record *record, enum sm_side side)
 {
-    const struct sm_copy *const copy = sm_copy_of(record, side);
-    return copy && !sm_copy_is_shared(copy) && !copy->untracked && !copy->read_only;
+    const struct sm_copy *const copy = sm_slot_of(record, side);
+    return copy->source != SYNCED_MEM_SOURCE_NONE && !sm_copy_is_shared(copy) && !copy->untracked && !copy->read_only;
 }
 
 /* Obtains device memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller

@@ -15,6 +15,6 @@
 #include "object/object.h"
 
 /* Protects the record's host copy as its head requires. With the object's lock held. */
-void sm_protect(const struct sm_record *record);
+__attribute__((cold)) void sm_protect(const struct sm_record *record);
 
 #endif

@@ -9,7 +9,7 @@
 #include "trace/trace.h"
 
 /* The part of sm_set_head() for a side that loses contents which are arriving, and for traces. */
-void sm_set_any_head(struct sm_record *record, unsigned head);
+__attribute__((cold)) void sm_set_any_head(struct sm_record *record, unsigned head);
 
 /* Sets the sides in the head of a record, which stays in its file. No other function changes them, except where records
  * are divided, cut or joined (piece.c). A copy that loses the contents has none arriving either. */

@@ -4,9 +4,8 @@
 
 #include "object/object.h"
 
-/* Pushes or pulls the object, and stores the status, if its host copy is page-locked and not of the caller's, both
- * copies exist, and the host has to wait for nothing. Returns false if not: then it has changed nothing. The object is
- * not NULL, and sm_gate_begin() has let the call pass. */
-bool sm_move_one(struct synced_mem *mem, enum sm_side side, synced_mem_stream handle, synced_mem_status *status);
+/* Pushes or pulls the object, as sm_move() does: at once if its host copy is page-locked and not of the caller's, both
+ * copies exist, and the host has to wait for nothing. */
+synced_mem_status sm_move_object(struct synced_mem *mem, enum sm_side side, bool is_urgent, synced_mem_stream handle);
 
 #endif

@@ -5,15 +5,6 @@
 #include "copy/transfer.h"
 #include "object/fetch_parts.h"
 
-synced_mem_status sm_callers_stream(int device, synced_mem_stream handle, struct sm_stream **stream)
-{
-    SM_TRY(sm_stream_find(device, handle, stream));
-    if (*stream)
-        return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_CAPTURING,
-                   "the stream is capturing, and the transfer would become part of the graph: call before the capture");
-}
-
 /* Picks an internal stream for the objects' transfers, which may come after a caller's work. */
 static synced_mem_status find_internal_stream(struct synced_mem *const *mems, size_t count, int device,
                                               enum sm_side side, struct sm_stream **stream)

@@ -2,6 +2,7 @@
 #ifndef SM_MOVE_STREAM_H
 #define SM_MOVE_STREAM_H
 
+#include "base/status.h"
 #include "object/object.h"
 
 /* Finds the stream for the transfer of one of the objects, mems[which]. All objects use the same one and are on its
@@ -13,7 +14,14 @@ synced_mem_status sm_move_stream(struct synced_mem *const *mems, size_t count, s
 
 /* Finds the caller's stream, on which a call queues transfers. device: of a default stream. Errors: as
  * sm_stream_find(); ERR_CAPTURING: the stream captures. */
-synced_mem_status sm_callers_stream(int device, synced_mem_stream handle, struct sm_stream **stream);
+static inline synced_mem_status sm_callers_stream(int device, synced_mem_stream handle, struct sm_stream **stream)
+{
+    SM_TRY(sm_stream_find(device, handle, stream));
+    if (*stream)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                   "the stream is capturing, and the transfer would become part of the graph: call before the capture");
+}
 
 /* Returns whether the stream is the library's. Nothing that the caller queues comes after the transfers there. */
 static inline bool sm_is_internal(const struct sm_stream *stream)

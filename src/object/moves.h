@@ -6,9 +6,7 @@
 
 /* Does what sm_move_once() does (push_pull.h), also with objects that are not held. If memory is refused, reclaims some
  * and tries again. Errors also as sm_gates_begin(). */
-synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
-                          struct synced_mem **failed);
-/* Does the same for one object. */
-synced_mem_status sm_move_object(struct synced_mem *mem, enum sm_side side, bool is_urgent, synced_mem_stream handle);
+synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, bool is_urgent,
+                          synced_mem_stream handle, struct synced_mem **failed);
 
 #endif

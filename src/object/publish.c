@@ -250,17 +250,35 @@ static void choose_of_evictable(struct synced_mem *mem, struct sm_published *cho
         withdraw_side(chosen, side);
 }
 
+static __attribute__((noinline)) void publish_evictable(struct synced_mem *mem, struct sm_published chosen)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        choose_of_evictable(mem, &chosen, side);
+    store_published(mem, &chosen);
+}
+
 void sm_publish(struct sm_record *record)
 {
+    struct synced_mem *const mem = sm_owner_of(record);
     if (record->kind == SM_PIECE) {
         sm_publish_piece(sm_piece_of(record));
         return;
     }
     prepare_publication(record);
-    struct sm_published chosen = choose_all_published(record, true); /* in registers */
-    struct synced_mem *const mem = sm_owner_of(record);
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_evictable_of(mem); side++)
-        choose_of_evictable(mem, &chosen, side);
+    const struct sm_published chosen = choose_all_published(record, true); /* in registers */
+    if (sm_evictable_of(mem))
+        publish_evictable(mem, chosen);
+    else
+        store_published(mem, &chosen);
+}
+
+void sm_publish_moved(struct synced_mem *mem, struct sm_copy *from)
+{
+    const struct sm_record *const record = sm_own_record(mem);
+    const struct facts facts = {SYNCED_MEM_SYNCED, sm_slot_of(record, SM_CPU), sm_slot_of(record, SM_GPU)};
+    struct sm_published chosen = {.on = {&no_stream, &no_stream}};
+    sm_inflight_prune(from);
+    choose_published(&facts, false, true, &chosen);
     store_published(mem, &chosen);
 }
 

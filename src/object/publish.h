@@ -55,6 +55,10 @@ void sm_publish_meet(void);
 /* Publishes an evictable object after an unhold has ended the uses of the side, and notes whether any is left. */
 void sm_publish_left(struct synced_mem *mem, enum sm_side side);
 
+/* As sm_publish(), for an undivided object that is not evictable, right after a transfer between its two copies was
+ * entered, and not in debug mode. That is the only work on the target, so the source alone is pruned. */
+void sm_publish_moved(struct synced_mem *mem, struct sm_copy *from);
+
 /* As sm_publish(), for an object that only the host uses (host_only.h), which has no device pointers to publish. */
 void sm_publish_host_only(struct synced_mem *mem);
 

@@ -30,7 +30,7 @@ static struct sm_fence *take_from_shelf(struct shelf *shelf, int device)
 
 /* Searches all shelves: a thread that opens fences which another one gives has none on its own. The search may miss a
  * fence that is given meanwhile. Then the caller makes one more event. */
-static __attribute__((noinline)) struct sm_fence *take_from_any_shelf(int device)
+static __attribute__((noinline, cold)) struct sm_fence *take_from_any_shelf(int device)
 {
     struct sm_fence *fence = NULL;
     for (struct shelf *shelf = shelves; shelf < shelves + SM_SHARDS && !fence; shelf++)
@@ -54,7 +54,7 @@ static void give_idle_fence(struct sm_fence *fence)
     sm_unlock_brief(&shelf->lock);
 }
 
-static synced_mem_status create_fence(int device, struct sm_fence **out)
+static __attribute__((noinline, cold)) synced_mem_status create_fence(int device, struct sm_fence **out)
 {
     struct sm_fence *const fence = sm_slab_take(&fences);
     if (!fence)
@@ -70,7 +70,7 @@ static synced_mem_status create_fence(int device, struct sm_fence **out)
     return SYNCED_MEM_OK;
 }
 
-static void begin_fence(struct sm_fence *fence, uint64_t stream, struct sm_host_work *work)
+static inline void begin_fence(struct sm_fence *fence, uint64_t stream, struct sm_host_work *work)
 {
     fence->stream = stream;
     fence->since = fence->order = 0;
@@ -87,7 +87,7 @@ void sm_fence_begin_on_host(struct sm_fence *fence, uint64_t serial, struct sm_h
     begin_fence(fence, serial, work);
 }
 
-synced_mem_status sm_fence_record_event(struct sm_fence *fence, synced_mem_stream handle)
+static inline synced_mem_status record_event(struct sm_fence *fence, synced_mem_stream handle)
 {
     SM_TRY(sm_device_event_record(fence->device, fence->event, handle));
     sm_count_up(SM_COUNT_event_records, 1);
@@ -95,26 +95,45 @@ synced_mem_status sm_fence_record_event(struct sm_fence *fence, synced_mem_strea
     return SYNCED_MEM_OK;
 }
 
+synced_mem_status sm_fence_record_event(struct sm_fence *fence, synced_mem_stream handle)
+{
+    return record_event(fence, handle);
+}
+
+static inline synced_mem_status open_fence(int device, uint64_t serial, struct sm_host_work *work,
+                                           struct sm_fence **out)
+{
+    *out = take_idle_fence(device);
+    if (!*out)
+        SM_TRY(create_fence(device, out));
+    begin_fence(*out, serial, work);
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_fence_open(int device, uint64_t serial, struct sm_host_work *work, struct sm_fence **out)
 {
-    struct sm_fence *fence = take_idle_fence(device);
-    if (!fence)
-        SM_TRY(create_fence(device, &fence));
-    begin_fence(fence, serial, work);
+    struct sm_fence *fence;
+    SM_TRY(open_fence(device, serial, work, &fence));
     *out = fence;
     return SYNCED_MEM_OK;
+}
+
+static __attribute__((noinline, cold)) synced_mem_status give_unrecorded(struct sm_fence *fence,
+                                                                         synced_mem_status status)
+{
+    give_idle_fence(fence);
+    return status;
 }
 
 synced_mem_status sm_fence_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_fence **out)
 {
     struct sm_fence *fence;
-    SM_TRY(sm_fence_open(device, stream, NULL, &fence));
-    const synced_mem_status status = sm_fence_record_event(fence, handle);
-    if (status == SYNCED_MEM_OK)
-        *out = fence;
-    else
-        give_idle_fence(fence);
-    return status;
+    SM_TRY(open_fence(device, stream, NULL, &fence));
+    const synced_mem_status status = record_event(fence, handle);
+    if (status != SYNCED_MEM_OK)
+        return give_unrecorded(fence, status);
+    *out = fence;
+    return SYNCED_MEM_OK;
 }
 
 void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stray)
@@ -126,12 +145,6 @@ void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stra
 void sm_fence_hold_often(struct sm_fence *fence, size_t holders)
 {
     atomic_fetch_add_explicit(&fence->holders, (unsigned)holders, memory_order_relaxed);
-}
-
-struct sm_fence *sm_fence_hold(struct sm_fence *fence)
-{
-    atomic_fetch_add_explicit(&fence->holders, 1, memory_order_relaxed);
-    return fence;
 }
 
 void sm_fence_drop_often(struct sm_fence *fence, size_t holders)

@@ -78,7 +78,11 @@ void sm_fence_begin_on_host(struct sm_fence *fence, uint64_t serial, struct sm_h
 void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stray);
 
 /* Adds a holder. Returns the fence. Does not block. */
-struct sm_fence *sm_fence_hold(struct sm_fence *fence);
+static inline struct sm_fence *sm_fence_hold(struct sm_fence *fence)
+{
+    atomic_fetch_add_explicit(&fence->holders, 1, memory_order_relaxed);
+    return fence;
+}
 /* Adds this many holders. Does not block. */
 void sm_fence_hold_often(struct sm_fence *fence, size_t holders);
 /* Removes this many holders, at least one. The last one returns the event to the pool and drops the host work. Does not

@@ -146,19 +146,31 @@ void sm_stream_drop(struct sm_stream *stream)
         sm_stream_drop_often(stream, 1);
 }
 
+/* Returns whether these were the last holders. */
+static bool remove_holders(struct sm_stream *stream, size_t holders)
+{
+    return atomic_fetch_sub_explicit(&stream->holders, (unsigned)holders, memory_order_acq_rel) == holders;
+}
+
+static __attribute__((noinline)) void drop_known_while_held(struct sm_stream *stream, size_t holders)
+{
+    struct bucket *const bucket = get_bucket(stream->handle, stream->thread);
+    sm_lock_briefly(&bucket->lock);
+    const bool gone = remove_holders(stream, holders);
+    if (gone)
+        unlink_stream(bucket, stream);
+    sm_unlock_brief(&bucket->lock);
+    if (gone)
+        sm_stream_struct_give(stream);
+}
+
 void sm_stream_drop_often(struct sm_stream *stream, size_t holders)
 {
     if (!has_counted_holders(stream))
         return;
-    struct bucket *const bucket = is_known_while_held(stream) ? get_bucket(stream->handle, stream->thread) : NULL;
-    if (bucket)
-        sm_lock_briefly(&bucket->lock);
-    const bool gone = atomic_fetch_sub_explicit(&stream->holders, (unsigned)holders, memory_order_acq_rel) == holders;
-    if (bucket && gone)
-        unlink_stream(bucket, stream);
-    if (bucket)
-        sm_unlock_brief(&bucket->lock);
-    if (gone)
+    if (is_known_while_held(stream))
+        drop_known_while_held(stream, holders);
+    else if (remove_holders(stream, holders))
         sm_stream_struct_give(stream);
 }
 
@@ -204,8 +216,8 @@ static struct sm_stream *find_stream_in_bucket(const struct bucket *bucket, sync
 
 /* Allocates the struct with no lock held. If two threads first use a stream at once, one of them discards its
  * struct. */
-static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int device,
-                                    struct sm_stream **out)
+static __attribute__((noinline, cold)) synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream handle,
+                                                                    uint64_t id, int device, struct sm_stream **out)
 {
     static atomic_uint numbers[SM_MAX_DEVICES];
     const bool created = handle != SM_HANDLE_PER_THREAD;
@@ -250,7 +262,7 @@ static bool names_another_stream(const struct sm_stream *stream, uint64_t id)
     return stream->id != 0 && id != 0 && stream->id != id;
 }
 
-static void forget_vanished_stream(struct sm_stream *stream)
+static __attribute__((noinline, cold)) void forget_vanished_stream(struct sm_stream *stream)
 {
     struct bucket *const bucket = get_bucket(stream->handle, stream->thread);
     sm_lock_briefly(&bucket->lock);
@@ -305,7 +317,9 @@ bool sm_stream_is_legacy_use(const struct sm_stream *by, const struct sm_fence *
     return by->kind == SM_STREAM_ANY || by->kind == SM_STREAM_LEGACY;
 }
 
-synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out)
+/* Finds the struct for a handle that names no created stream. */
+static __attribute__((noinline)) synced_mem_status find_uncreated_stream(int device, synced_mem_stream handle,
+                                                                         struct sm_stream **out)
 {
     int resolved;
     struct sm_stream_facts facts = {.capturing = false};
@@ -315,7 +329,7 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                        "SYNCED_MEM_STREAM_LIBRARY takes transfers alone: the caller can queue no work on it");
     SM_TRY(sm_device_resolve(device, &resolved));
-    if (!handle || handle == SM_HANDLE_LEGACY) { /* both handles name the legacy stream */
+    if (handle != SM_HANDLE_PER_THREAD) { /* both other handles name the legacy stream */
         SM_TRY(sm_stream_find_legacy(resolved, out));
         atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed);
         return SYNCED_MEM_OK;
@@ -325,21 +339,28 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
         *out = NULL;
         return SYNCED_MEM_OK;
     }
-    if (handle == SM_HANDLE_PER_THREAD) {
-        struct bucket *const bucket = get_bucket(handle, get_thread_number());
-        *out = find_and_hold_stream(bucket, handle, get_thread_number(), resolved);
-        return *out ? SYNCED_MEM_OK : add_stream(bucket, handle, 0, resolved, out);
+    struct bucket *const bucket = get_bucket(handle, get_thread_number());
+    *out = find_and_hold_stream(bucket, handle, get_thread_number(), resolved);
+    return *out ? SYNCED_MEM_OK : add_stream(bucket, handle, 0, resolved, out);
+}
+
+synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out)
+{
+    int resolved;
+    struct sm_stream_facts facts = {.capturing = false};
+    if (!handle || handle == SM_HANDLE_LEGACY || handle == SM_HANDLE_PER_THREAD || handle == SM_HANDLE_OF_NONE ||
+        handle == SM_HANDLE_OF_LIBRARY)
+        return find_uncreated_stream(device, handle, out);
+    SM_TRY(sm_device_resolve(device, &resolved));
+    SM_TRY(sm_device_stream_query_capture(resolved, handle, &facts));
+    if (facts.capturing) {
+        *out = NULL;
+        return SYNCED_MEM_OK;
     }
     return find_created_stream(device, resolved, handle, facts.id, out);
 }
 
 /* ---- Events on streams ---- */
-
-synced_mem_status sm_stream_record(struct sm_stream *stream, struct sm_fence **out)
-{
-    return stream->kind == SM_STREAM_INTERNAL ? sm_internal_stream_record(stream, out)
-                                              : sm_stream_record_fence(stream, out);
-}
 
 /* Returns the stream whose event covers the stream's work. A thread cannot record an event on another thread's default
  * stream. The legacy stream waits for such streams as for all blocking ones, so it stands for them. It also stands for
@@ -350,7 +371,7 @@ static struct sm_stream *get_recordable_stream(struct sm_stream *stream)
     return others || stream->kind == SM_STREAM_ANY ? get_uncreated_stream(legacy, stream->device) : stream;
 }
 
-static synced_mem_status fail_vanished(const struct sm_stream *stream)
+static __attribute__((noinline, cold)) synced_mem_status fail_vanished(const struct sm_stream *stream)
 {
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
                    "stream %p was destroyed without synced_mem_forget_stream(): its work on this object is not tracked",

@@ -18,6 +18,7 @@
 
 #include "base/mutex.h"
 #include "base/shard.h"
+#include "base/status.h"
 #include "stream/fence.h"
 #include "trace/trace.h"
 
@@ -83,7 +84,14 @@ struct sm_stream {
 };
 
 /* Records an event on the stream and stores its fence, with its order. Errors: as sm_fence_record(). */
-synced_mem_status sm_stream_record_fence(struct sm_stream *stream, struct sm_fence **out);
+static inline synced_mem_status sm_stream_record_fence(struct sm_stream *stream, struct sm_fence **out)
+{
+    const uint64_t since = atomic_load_explicit(&stream->fences, memory_order_acquire);
+    SM_TRY(sm_fence_record(stream->device, stream->handle, stream->serial, out));
+    (*out)->since = since;
+    (*out)->order = atomic_fetch_add_explicit(&stream->fences, 1, memory_order_acq_rel) + 1;
+    return SYNCED_MEM_OK;
+}
 
 /* Stores an internal stream, which the first call creates. It stays valid until the shutdown. Waits for no work. On
  * failure *out is unchanged. */
@@ -167,7 +175,11 @@ static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)
 
 /* Records a fence for all work that is queued on the stream, after the library queued some. The caller holds it. Does
  * not block. On failure *out is unchanged. */
-synced_mem_status sm_stream_record(struct sm_stream *stream, struct sm_fence **out);
+static inline synced_mem_status sm_stream_record(struct sm_stream *stream, struct sm_fence **out)
+{
+    return stream->kind == SM_STREAM_INTERNAL ? sm_internal_stream_record(stream, out)
+                                              : sm_stream_record_fence(stream, out);
+}
 
 /* Stores a fence for all work that the stream was given until now, or until it was done. A call that shares ends gets
  * the same fence for one stream (shared_ends.h). The caller holds it. Does not block. On failure *out is unchanged.

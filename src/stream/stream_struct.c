@@ -30,15 +30,6 @@ void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int 
     atomic_store_explicit(&stream->hot, hot, memory_order_relaxed);
 }
 
-synced_mem_status sm_stream_record_fence(struct sm_stream *stream, struct sm_fence **out)
-{
-    const uint64_t since = atomic_load_explicit(&stream->fences, memory_order_acquire);
-    SM_TRY(sm_fence_record(stream->device, stream->handle, stream->serial, out));
-    (*out)->since = since;
-    (*out)->order = atomic_fetch_add_explicit(&stream->fences, 1, memory_order_acq_rel) + 1;
-    return SYNCED_MEM_OK;
-}
-
 static struct sm_slab structs = SM_SLAB_INITIALIZER(struct sm_stream);
 
 /* The structs of created streams that nobody refers to, the longest unused first. The hot path of another thread may

@@ -13,8 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-atomic_bool sm_trace_flag;
-
 /* Events in each half of the buffer, and those that memory is committed for at a time. Only pages that events were
  * written to are ever touched. */
 enum { ROOM = 1 << 18, STEP = 1 << 12 };

@@ -46,11 +46,9 @@ struct sm_trace_stream {
     int device;
 };
 
-extern atomic_bool sm_trace_flag;
-
 static inline bool sm_trace_on(void)
 {
-    return atomic_load_explicit(&sm_trace_flag, memory_order_relaxed);
+    return atomic_load_explicit(&sm_process.is_traced, memory_order_relaxed);
 }
 
 /* ---- Spans: each has a start in nanoseconds, 0 while no trace is under way ---- */

@@ -56,8 +56,8 @@ static synced_mem_status begin_trace(const char *path)
     refused[0] = 0;
     sm_trace_set_exit(end_trace_at_exit);
     sm_trace_watch_exit(false);
-    atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
-    atomic_store_explicit(&sm_trace_flag, true, memory_order_relaxed);
+    sm_caller_want();
+    atomic_store_explicit(&sm_process.is_traced, true, memory_order_relaxed);
     return SYNCED_MEM_OK;
 }
 
@@ -66,7 +66,7 @@ static synced_mem_status end_trace(void)
     struct sm_traced top[SM_TRACED_TOP];
     if (!sm_trace_on())
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "there is no trace%s%s", refused[0] ? ": " : "", refused);
-    atomic_store_explicit(&sm_trace_flag, false, memory_order_relaxed);
+    atomic_store_explicit(&sm_process.is_traced, false, memory_order_relaxed);
     write_events(true);
     sm_trace_close_buffer();
     const uint64_t lost = sm_trace_lost() + sm_timing_pending(); /* of threads that still queue transfers */
@@ -169,7 +169,7 @@ static void drop_trace_in_child(void)
 {
     sm_mutex_init(&writer);
     summary_at_exit = false;
-    atomic_store_explicit(&sm_trace_flag, false, memory_order_relaxed);
+    atomic_store_explicit(&sm_process.is_traced, false, memory_order_relaxed);
     sm_trace_file_leave();
     sm_trace_free_buffer();
 }

@@ -255,7 +255,7 @@ static void read_what_nobody_knows_who_discarded(void)
 {
     synced_mem *const mem = make(SIZE);
     unsigned char *const data = synced_mem_mutable_cpu_data(mem);
-    sm_caller_wanted = false;
+    sm_process.wants_caller = false;
     OK(synced_mem_resize_discard(mem, SIZE));
     touch_to_read(data);
 }

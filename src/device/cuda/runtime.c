@@ -10,8 +10,6 @@
 /* Only newer headers name them. */
 enum { ERROR_CONTAINED = 226, ERROR_TENSOR_MEMORY_LEAK = 721 };
 
-atomic_int sm_cuda_known_count;
-static atomic_bool in_use;
 static atomic_uint losses;
 
 /* ---- Errors and the current device ---- */
@@ -71,7 +69,7 @@ synced_mem_status sm_cuda_fail(synced_mem_status out_of_memory, cudaError_t code
                    cudaGetErrorString(code), explain(code, status));
 }
 
-static synced_mem_status fail_forked(void)
+static __attribute__((noinline, cold)) synced_mem_status fail_forked(void)
 {
     return sm_fail(SYNCED_MEM_ERR_FORKED, "a forked child can't use the CUDA runtime, as its parent has used it");
 }
@@ -99,7 +97,7 @@ synced_mem_status sm_cuda_begin_calls(int device, bool relaxed, struct before *b
     *before = (struct before){.device = device};
     if (sm_process_lost_gpu())
         return fail_forked();
-    SM_TRY(query_current_device(atomic_load_explicit(&sm_cuda_known_count, memory_order_relaxed), &before->device));
+    SM_TRY(query_current_device(atomic_load_explicit(&sm_process.devices, memory_order_relaxed), &before->device));
     const bool elsewhere = before->device != device;
     if (relaxed || elsewhere) {
         before->mode = cudaStreamCaptureModeRelaxed;
@@ -129,7 +127,7 @@ void sm_cuda_end_calls(int device, const struct before *before)
 
 static synced_mem_status count_devices(int *count)
 {
-    *count = atomic_load_explicit(&sm_cuda_known_count, memory_order_relaxed);
+    *count = atomic_load_explicit(&sm_process.devices, memory_order_relaxed);
     if (*count > 0)
         return SYNCED_MEM_OK;
     const synced_mem_status status = check_code(cudaGetDeviceCount(count), "cudaGetDeviceCount", 0, 0);
@@ -139,7 +137,7 @@ static synced_mem_status count_devices(int *count)
     }
     sm_process_uses_gpu();
     *count = *count < SM_MAX_DEVICES ? *count : SM_MAX_DEVICES;
-    atomic_store_explicit(&sm_cuda_known_count, *count, memory_order_relaxed);
+    atomic_store_explicit(&sm_process.devices, *count, memory_order_relaxed);
     return *count > 0 ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_NO_GPU, "no GPU: the CUDA runtime finds no device");
 }
 
@@ -153,7 +151,7 @@ int sm_device_count(void)
 
 bool sm_device_in_use(void)
 {
-    return atomic_load_explicit(&in_use, memory_order_relaxed) && !sm_process_lost_gpu();
+    return atomic_load_explicit(&sm_process.uses_device, memory_order_relaxed) && !sm_process_lost_gpu();
 }
 
 unsigned sm_device_losses(void)
@@ -182,12 +180,18 @@ synced_mem_status sm_cuda_resolve(int wanted, int *device)
 /* Stores only a change: all threads read the flag, often. */
 static void note_use(void)
 {
-    if (!atomic_load_explicit(&in_use, memory_order_relaxed))
-        atomic_store_explicit(&in_use, true, memory_order_relaxed);
+    if (!atomic_load_explicit(&sm_process.uses_device, memory_order_relaxed))
+        atomic_store_explicit(&sm_process.uses_device, true, memory_order_relaxed);
 }
 
 synced_mem_status sm_device_resolve(int wanted, int *device)
 {
+    /* Most calls ask for a device after the first use of one. */
+    const bool is_known = wanted >= 0 && wanted < atomic_load_explicit(&sm_process.devices, memory_order_relaxed);
+    if (is_known && sm_device_in_use()) {
+        *device = wanted;
+        return SYNCED_MEM_OK;
+    }
     const synced_mem_status status = sm_cuda_resolve(wanted, device);
     if (status == SYNCED_MEM_OK)
         note_use();
@@ -277,8 +281,8 @@ synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
 
 /* Queries the id only of a created stream, as no other stream's handle is used again. A query would end a capture.
  * For the legacy stream, while a blocking stream captures, the runtime returns cudaErrorStreamCaptureImplicit. */
-static synced_mem_status query_capture_here(int device, synced_mem_stream stream, bool is_created,
-                                            struct sm_stream_facts *facts)
+static inline synced_mem_status query_capture_here(int device, synced_mem_stream stream, bool is_created,
+                                                   struct sm_stream_facts *facts)
 {
     enum cudaStreamCaptureStatus capture;
     const cudaError_t code = cudaStreamIsCapturing(stream, &capture);
@@ -299,15 +303,20 @@ static synced_mem_status query_capture_here(int device, synced_mem_stream stream
     return status;
 }
 
+static __attribute__((noinline)) synced_mem_status query_uncreated(int device, synced_mem_stream stream,
+                                                                   struct sm_stream_facts *facts)
+{
+    struct before before;
+    SM_TRY(make_current(device, &before));
+    return leave_device(device, &before, query_capture_here(device, stream, false, facts));
+}
+
 /* Streams can be queried in any capture mode, and created ones with any device current. */
 synced_mem_status sm_device_stream_query_capture(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
-    struct before before;
-    const bool is_created = stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
-    if (is_created)
-        return sm_process_lost_gpu() ? fail_forked() : query_capture_here(device, stream, true, facts);
-    SM_TRY(make_current(device, &before));
-    return leave_device(device, &before, query_capture_here(device, stream, false, facts));
+    if (!stream || stream == SM_HANDLE_LEGACY || stream == SM_HANDLE_PER_THREAD)
+        return query_uncreated(device, stream, facts);
+    return sm_process_lost_gpu() ? fail_forked() : query_capture_here(device, stream, true, facts);
 }
 
 /* Tries to record an event on the stream, for runtimes that can't report its device. An event can only be recorded on a
@@ -410,11 +419,19 @@ synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
                         code == cudaErrorNotReady ? SYNCED_MEM_OK : check_code(code, "cudaEventQuery", device, 0));
 }
 
-synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream)
+static __attribute__((noinline)) synced_mem_status record_elsewhere(int device, sm_event event,
+                                                                    synced_mem_stream stream)
 {
     struct before before;
     SM_TRY(make_current(device, &before));
     return leave_device(device, &before, check_code(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));
+}
+
+synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream)
+{
+    if (!is_current(device))
+        return record_elsewhere(device, event, stream);
+    return check_code(cudaEventRecord(event, stream), "cudaEventRecord", device, 0);
 }
 
 /* ---- For traces ---- */
@@ -455,6 +472,6 @@ void sm_device_set_namer(bool (*name)(const void *address, char *name, size_t ro
 
 void sm_cuda_forget_use(void)
 {
-    atomic_store_explicit(&sm_cuda_known_count, 0, memory_order_relaxed);
-    atomic_store_explicit(&in_use, false, memory_order_relaxed);
+    atomic_store_explicit(&sm_process.devices, 0, memory_order_relaxed);
+    atomic_store_explicit(&sm_process.uses_device, false, memory_order_relaxed);
 }

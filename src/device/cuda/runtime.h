@@ -21,8 +21,8 @@
 #include <stdint.h>
 
 /* Maps the runtime's code of a failure to a status, and records it. A size of 0 is left out of the detail. */
-synced_mem_status sm_cuda_fail(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
-                               size_t size);
+__attribute__((cold)) synced_mem_status sm_cuda_fail(synced_mem_status out_of_memory, cudaError_t code,
+                                                     const char *call, int device, size_t size);
 
 /* Host memory is registered in extents of at most this size, because the driver refuses 512 GiB at once. Extents end at
  * multiples of it, so that an address alone tells its extent. The runtime refuses a copy or a fill that spans two
@@ -43,13 +43,10 @@ struct before {
     bool relaxed; /* the capture mode was changed */
 };
 
-/* The number of devices; 0 until the runtime has counted some. */
-extern atomic_int sm_cuda_known_count;
-
 /* Returns whether the device is the only one, which is always the current one. */
 static inline bool sm_cuda_is_only(int device)
 {
-    return device == 0 && atomic_load_explicit(&sm_cuda_known_count, memory_order_relaxed) == 1;
+    return device == 0 && atomic_load_explicit(&sm_process.devices, memory_order_relaxed) == 1;
 }
 
 /* Makes the device current. If relaxed, or if another one was current, relaxes the capture mode too. */
@@ -95,9 +92,15 @@ static inline synced_mem_status check_code(cudaError_t code, const char *call, i
                                : sm_cuda_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, code, call, device, size);
 }
 
+/* Returns whether make_current() has nothing to do. */
+static inline bool is_current(int device)
+{
+    return sm_cuda_is_only(device) && !sm_process_lost_gpu();
+}
+
 static inline synced_mem_status make_current(int device, struct before *before)
 {
-    if (!sm_cuda_is_only(device) || sm_process_lost_gpu())
+    if (!is_current(device))
         return sm_cuda_begin_calls(device, false, before);
     before->device = device;
     before->relaxed = false;

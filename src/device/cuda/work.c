@@ -15,8 +15,8 @@ static synced_mem_status wait_for_queued_parts(int device, synced_mem_stream str
 
 /* Host memory may have been registered in extents. Where the kind does not tell, both to and from may be host
  * memory. */
-static synced_mem_status transfer_bytes(int device, char *to, const char *from, size_t size, enum cudaMemcpyKind kind,
-                                        synced_mem_stream stream)
+static __attribute__((noinline)) synced_mem_status transfer_extents(int device, char *to, const char *from, size_t size,
+                                                                    enum cudaMemcpyKind kind, synced_mem_stream stream)
 {
     struct before before;
     size_t done = 0;
@@ -38,14 +38,23 @@ static synced_mem_status transfer_bytes(int device, char *to, const char *from, 
     return leave_device(device, &before, status);
 }
 
+/* Most transfers need one call, with the device current. host: the end whose memory may have been registered. */
+static inline synced_mem_status transfer_bytes(int device, char *to, const char *from, const void *host, size_t size,
+                                               enum cudaMemcpyKind kind, synced_mem_stream stream)
+{
+    if (!is_current(device) || sm_cuda_in_extent(host, size) < size)
+        return transfer_extents(device, to, from, size, kind, stream);
+    return check_code(cudaMemcpyAsync(to, from, size, kind, stream), "cudaMemcpyAsync", device, size);
+}
+
 synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
-    return transfer_bytes(device, to, from, size, cudaMemcpyHostToDevice, stream);
+    return transfer_bytes(device, to, from, from, size, cudaMemcpyHostToDevice, stream);
 }
 
 synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
-    return transfer_bytes(device, to, from, size, cudaMemcpyDeviceToHost, stream);
+    return transfer_bytes(device, to, from, to, size, cudaMemcpyDeviceToHost, stream);
 }
 
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
@@ -59,7 +68,7 @@ synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, siz
 
 synced_mem_status sm_device_copy_any(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
-    return transfer_bytes(device, to, from, size, cudaMemcpyDefault, stream);
+    return transfer_extents(device, to, from, size, cudaMemcpyDefault, stream);
 }
 
 synced_mem_status sm_device_copy_peer(int device, void *to, int to_device, const void *from, int from_device,
