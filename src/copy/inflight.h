@@ -308,12 +308,22 @@ static inline struct sm_use *sm_inflight_set_aside(struct sm_copy *copy, const s
 /* Enters such a use again. Ignores NULL. */
 void sm_inflight_put_back(struct sm_copy *copy, struct sm_use *use);
 
-/* Does both for a stream that has just filled the memory, and comes after all earlier work on it: the fence becomes the
- * copy's write, and then the stream is given the pointer. Takes over a hold on the fence too; NULL: the fill is done.
- * *reserved: a list, of which it takes the first if the stream reads and had no open use. */
+/* Enters a fill by a stream that comes after all earlier work, and is given the pointer with it: the fence becomes the
+ * copy's write; NULL: the fill is done. Takes over a hold on each. *reserved: a list, of which it takes the first if
+ * the stream reads and had no open use. reads_alone: it reads, and is the only reader already. */
 static inline void sm_inflight_given_filled(struct sm_copy *copy, struct sm_fence *fence, struct sm_use **reserved,
-                                            struct sm_stream *stream, bool writing, struct sm_replaced *replaced)
+                                            struct sm_stream *stream, bool writing, bool reads_alone,
+                                            struct sm_replaced *replaced)
 {
+    if (reads_alone) { /* the use is not looked at */
+        struct sm_use *const only = copy->reads;
+        copy->reads = NULL;
+        sm_inflight_written_of_several(copy, fence, replaced);
+        copy->reads = only;
+        copy->arriving = fence != NULL;
+        sm_replaced_add_stream(replaced, stream);
+        return;
+    }
     struct sm_use *use = writing ? NULL : sm_inflight_set_aside(copy, stream);
     sm_inflight_written_of_several(copy, fence, replaced);
     copy->arriving = fence && !writing;

@@ -79,22 +79,30 @@ static void give_buffer(struct sm_bounce *buffer, struct sm_stream *stream)
     sm_fence_drop(fence);
 }
 
-/* Queues a kernel. value: -1 for copies. Returns whether it is queued. Every kernel has a buffer, also if it needs no
- * memory for its entries: shutdown waits for all buffers, and so for all kernels, before it unloads their code. */
-static bool launch_kernel(const struct sm_list_entry *entries, size_t count, int value, unsigned blocks,
-                          struct sm_gather *keeper, struct sm_stream *stream)
+/* Queues a kernel. list: where it reads the entries. value: -1 for copies. Returns whether it is queued. */
+static bool run_kernel(const struct sm_list_entry *entries, const struct sm_list_entry *list, size_t count, int value,
+                       unsigned blocks, const struct sm_stream *stream)
 {
     struct sm_list_job job;
     const bool is_few = count <= SM_FEW_ENTRIES;
-    struct sm_bounce *const buffer = sm_bounce_take(stream->device, entries, (is_few ? 1 : count) * sizeof *entries);
-    if (!buffer)
-        return false;
     job.count = (unsigned)count;
     job.value = value;
-    job.list = is_few ? NULL : sm_bounce_data(buffer);
+    job.list = is_few ? NULL : list;
     if (is_few)
         memcpy(job.few, entries, count * sizeof *entries);
-    const bool queued = sm_device_run_list(stream->device, &job, blocks, stream->handle) == SYNCED_MEM_OK;
+    return sm_device_run_list(stream->device, &job, blocks, stream->handle) == SYNCED_MEM_OK;
+}
+
+/* Does so with a copy of the entries. Every kernel has a buffer, also if it needs no memory for its entries: shutdown
+ * waits for all buffers, and so for all kernels, before it unloads their code. */
+static bool launch_kernel(const struct sm_list_entry *entries, size_t count, int value, unsigned blocks,
+                          struct sm_gather *keeper, struct sm_stream *stream)
+{
+    const size_t copied = count <= SM_FEW_ENTRIES ? 1 : count;
+    struct sm_bounce *const buffer = sm_bounce_take(stream->device, entries, copied * sizeof *entries);
+    if (!buffer)
+        return false;
+    const bool queued = run_kernel(entries, sm_bounce_data(buffer), count, value, blocks, stream);
     if (!queued)
         sm_bounce_give(buffer, NULL);
     else if (keeper)
@@ -113,7 +121,9 @@ static size_t launch_kernels(const struct sm_kernel_list *list, int value, unsig
     while (goes_on && queued < list->count) {
         const size_t left = list->count - queued;
         const size_t some = left < MOST_ENTRIES ? left : MOST_ENTRIES;
-        goes_on = launch_kernel(list->entries + queued, some, value, blocks, list->keeper, stream);
+        const struct sm_list_entry *const begin = list->entries + queued;
+        goes_on = list->is_buffer ? run_kernel(begin, begin, some, value, blocks, stream)
+                                  : launch_kernel(begin, some, value, blocks, list->keeper, stream);
         queued += goes_on ? some : 0;
     }
     sm_detail_set(&first);

@@ -28,6 +28,7 @@ struct sm_kernel_list {
     size_t longest; /* the most bytes of an entry */
     bool is_open;   /* it may collect copies; set by sm_kernel_list_begin() */
     bool has_room;  /* the device has been seen to have room for a kernel */
+    bool is_buffer; /* the entries are in a bounce buffer of the caller's, where kernels read them */
     size_t look_at; /* with so many entries the call looks whether a kernel is faster, and then for room */
     int device;
     struct sm_kernel_probe probe;

@@ -1,6 +1,7 @@
 /* Accesses to one object. */
 #include "object/access.h"
 
+#include "copy/fills.h"
 #include "memory/guard.h"
 #include "object/fetch_parts.h"
 #include "object/host_only.h"
@@ -160,7 +161,7 @@ static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enu
  * *reserved: gets a list. */
 static synced_mem_status reserve_reads(const struct sm_listing *listing, enum sm_mode mode, struct sm_use **reserved)
 {
-    const size_t readers = listing->is_filled ? listing->new_readers : listing->records.count;
+    const size_t readers = listing->is_filled ? listing->zeros->new_readers : listing->records.count;
     const size_t count = mode == SM_READ ? readers : 0;
     *reserved = count > 1 ? sm_inflight_reserve_many(count) : NULL;
     struct sm_use **link = reserved;
@@ -235,19 +236,23 @@ static void give_filled(struct sm_transaction *transaction, struct sm_use **rese
 {
     const struct sm_listing *const listing = &transaction->listing;
     const struct sm_records *const records = &listing->records;
+    const struct sm_fills *const zeros = listing->zeros;
     unsigned *const latest = &sm_division_of(sm_root(transaction->mem))->given;
+    const bool reads_alone = mode == SM_READ && zeros->new_readers == 0 && !zeros->have_others;
     const bool is_each_protected = sm_guard_on();
     struct sm_filled filled;
     transaction->is_published = true;
-    for (size_t i = 0; i < records->count; i++) {
+    for (size_t i = records->count; i-- > 0;) {
         struct sm_record *const each = records->list[i];
         struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
-        prefetch_given(records, i);
-        sm_inflight_given_filled(copy, listing->fills, reserved, stream, mode != SM_READ, replaced);
+        sm_prefetch_listed_back(records, i, SM_BOTH_SIDES);
+        if (i >= SM_AHEAD)
+            sm_prefetch_hot(records->list[i - SM_AHEAD]);
+        sm_inflight_given_filled(copy, zeros->fence, reserved, stream, mode != SM_READ, reads_alone, replaced);
         sm_count_given_of_part(copy, latest);
         sm_set_head(each, sm_bit(SM_GPU));
         sm_leave_file(each);
-        if (i == 0 || is_each_protected)
+        if (i == records->count - 1 || is_each_protected)
             sm_publish_filled(sm_piece_of(each), &filled);
         else
             sm_publish_filled_too(sm_piece_of(each), &filled);

@@ -55,6 +55,13 @@ static inline bool sm_has_memory_to_write(const struct sm_record *record, enum s
     return copy->source != SYNCED_MEM_SOURCE_NONE && !sm_copy_is_shared(copy) && !copy->untracked && !copy->read_only;
 }
 
+/* Returns whether the record's device copy, which is not shared, has memory to write, and the stream comes after all
+ * work on it. */
+static inline bool sm_is_ready_for_zeros(const struct sm_record *record, const struct sm_stream *stream)
+{
+    return sm_has_memory_to_write(record, SM_GPU) && sm_transfer_is_ordered(sm_slot_of(record, SM_GPU), stream);
+}
+
 /* Obtains device memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller
  * owns *out. Errors: as sm_copy_obtain_device() and sm_unified_obtain(). */
 synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, const struct sm_stream *stream,

@@ -107,12 +107,6 @@ static bool is_zeroed_on_device(const struct sm_record *record, enum sm_mode mod
     return sm_work_of(record, SM_GPU, mode) == SM_ZERO && !sm_shared_copy(record);
 }
 
-/* Returns whether the record's device copy has memory, and the stream comes after all work on it. */
-static inline bool is_ready_for_zeros(const struct sm_record *record, const struct sm_stream *stream)
-{
-    return sm_has_memory_to_write(record, SM_GPU) && sm_transfer_is_ordered(sm_copy_of(record, SM_GPU), stream);
-}
-
 /* Gives the record's device copy memory, and makes the stream come after the work on it, or adds the wait that comes
  * first. Memory that both sides use is left to sm_fetch(): it was not known before the record had memory. */
 static synced_mem_status prepare_device_zeros(struct sm_record *record, struct sm_stream *stream,
@@ -140,39 +134,55 @@ static synced_mem_status find_zeros_stream(const struct synced_mem *mem, const s
     return SYNCED_MEM_OK;
 }
 
-/* Lists the fills of the pieces that have no contents; if there are waits, of some, as none is sent then. filled: gets
- * the record of each listed one. */
-static synced_mem_status list_device_zeros(struct sm_listing *listing, enum sm_mode mode, struct sm_fills *fills,
-                                           struct sm_records *filled, struct sm_waits *waits)
+/* Lists the fills of the pieces that have no contents, unless all are listed; if there are waits, of some, as none is
+ * sent then. */
+static synced_mem_status list_device_zeros(struct sm_listing *listing, enum sm_mode mode, struct sm_stream *stream,
+                                           struct sm_waits *waits)
 {
     const struct sm_records *const records = &listing->records;
-    listing->new_readers = 0;
+    const size_t count = listing->needs.count[SM_ZERO][false];
+    if (listing->zeros && listing->zeros->count == count)
+        return SYNCED_MEM_OK;
+    sm_listing_drop_zeros(listing);
+    listing->zeros = sm_fills_make(stream, count);
+    if (!listing->zeros)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", count);
+    listing->zeros->have_others = true;
     for (size_t i = records->count; i-- > 0;) {
         struct sm_record *const each = records->list[i];
         sm_prefetch_listed_back(records, i, sm_bit(SM_GPU));
         if (!is_zeroed_on_device(each, mode))
             continue;
-        if (!is_ready_for_zeros(each, fills->stream))
-            SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, fills->stream, waits)));
-        if (waits->count > 0 || sm_shared_copy(each))
-            continue;
-        struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
-        filled->list[filled->count++] = each;
-        sm_fills_add(fills, copy, sm_size_of(each));
-        listing->new_readers += mode == SM_READ && !sm_inflight_has(copy, fills->stream, false);
+        if (!sm_is_ready_for_zeros(each, stream))
+            SM_TRY(sm_waits_go_on(waits, prepare_device_zeros(each, stream, waits)));
+        if (waits->count == 0 && !sm_shared_copy(each))
+            sm_fills_add(listing->zeros, sm_copy_of(each, SM_GPU), sm_size_of(each));
     }
     return sm_waits_status(waits);
 }
 
 /* Enters the fills that were sent, also if they have failed. */
-static void enter_device_zeros(struct sm_fills *fills, const struct sm_records *filled, synced_mem_status status)
+static void enter_device_zeros(const struct sm_listing *listing, enum sm_mode mode, synced_mem_status status)
 {
-    for (size_t i = fills->sent; i-- > 0;) {
-        sm_prefetch_listed_back(filled, i, SM_BOTH_SIDES);
-        sm_fills_enter(fills, i);
+    const struct sm_records *const records = &listing->records;
+    const struct sm_fills *const zeros = listing->zeros;
+    struct sm_replaced replaced = {.uses = NULL};
+    for (size_t i = 0; i < records->count && (zeros->is_sent || zeros->is_untracked); i++) {
+        struct sm_record *const each = records->list[i];
+        struct sm_copy *const copy = sm_copy_of(each, SM_GPU);
+        sm_prefetch_listed(records, i, SM_BOTH_SIDES);
+        if (!is_zeroed_on_device(each, mode))
+            continue;
+        if (zeros->is_untracked) {
+            sm_inflight_untrack(copy, SM_UNTRACKED_WRITE, zeros->stream);
+            continue;
+        }
+        sm_inflight_written_of_several(copy, zeros->fence, &replaced);
+        copy->arriving = zeros->fence && status == SYNCED_MEM_OK;
         if (status == SYNCED_MEM_OK)
-            sm_set_head(filled->list[i], sm_head(filled->list[i]) | sm_bit(SM_GPU));
+            sm_set_head(each, sm_head(each) | sm_bit(SM_GPU));
     }
+    sm_replaced_drop(&replaced);
 }
 
 /* Fills the pieces that have no contents, with one event for all. If the stream is the caller's and the listing has no
@@ -180,34 +190,23 @@ static void enter_device_zeros(struct sm_fills *fills, const struct sm_records *
 static synced_mem_status zero_device_parts(const struct synced_mem *mem, struct sm_listing *listing, enum sm_mode mode,
                                            struct sm_stream *stream, struct sm_waits *waits, size_t *filled)
 {
-    const struct sm_records *const records = &listing->records;
     const bool is_callers = stream != NULL;
-    if (!stream)
-        SM_TRY(find_zeros_stream(mem, records, mode, &stream));
-    struct row {
-        struct sm_fills_row row;
-        struct sm_record *record;
-    };
-    const size_t room = listing->needs.count[SM_ZERO][false];
-    struct sm_fills fills;
     struct sm_shared_ends ends;
-    struct row *const block = malloc(room * sizeof *block);
-    if (!block)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory to keep track of %zu fills", room);
-    struct sm_records listed = {.list = sm_fills_lay_out(&fills, stream, block, room)};
+    if (!stream)
+        SM_TRY(find_zeros_stream(mem, &listing->records, mode, &stream));
     sm_share_ends(&ends);
-    synced_mem_status status = list_device_zeros(listing, mode, &fills, &listed, waits);
+    synced_mem_status status = list_device_zeros(listing, mode, stream, waits);
     if (status == SYNCED_MEM_OK)
-        status = sm_fills_send(&fills, 0);
+        status = sm_fills_send(listing->zeros, 0);
     sm_share_no_ends();
-    listing->is_filled = status == SYNCED_MEM_OK && is_callers && fills.sent == records->count;
-    if (listing->is_filled)
-        listing->fills = fills.fence;
-    else
-        enter_device_zeros(&fills, &listed, status);
-    sm_fills_end(&fills);
-    *filled = listed.count;
-    free(block);
+    if (!listing->zeros)
+        return status;
+    *filled = listing->zeros->count;
+    listing->is_filled = status == SYNCED_MEM_OK && is_callers && *filled == listing->records.count;
+    if (!listing->is_filled) {
+        enter_device_zeros(listing, mode, status);
+        sm_listing_drop_zeros(listing);
+    }
     return status;
 }
 

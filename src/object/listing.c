@@ -2,6 +2,8 @@
 #include "object/listing.h"
 
 #include "base/status.h"
+#include "copy/fills.h"
+#include "object/fetch.h"
 #include "object/head.h"
 #include "object/piece_tree.h"
 #include "object/unified.h"
@@ -16,7 +18,14 @@ void sm_listing_begin(struct sm_listing *listing)
     listing->every = NULL;
     listing->noted = 0;
     listing->is_filled = false;
+    listing->zeros = NULL;
     listing->lost = NULL;
+}
+
+void sm_listing_drop_zeros(struct sm_listing *listing)
+{
+    sm_fills_free(listing->zeros);
+    listing->zeros = NULL;
 }
 
 void sm_listing_end(const struct sm_listing *listing)
@@ -25,6 +34,8 @@ void sm_listing_end(const struct sm_listing *listing)
         free(listing->records.list);
     if (listing->every)
         free(listing->every);
+    if (listing->zeros)
+        sm_fills_free(listing->zeros);
     sm_fence_drop(listing->lost);
 }
 
@@ -78,7 +89,7 @@ void sm_listing_restore(const struct sm_listing *listing, struct synced_mem *mem
 void sm_listing_enter_fills(struct sm_listing *listing)
 {
     for (size_t i = 0; listing->is_filled && i < listing->records.count; i++)
-        sm_inflight_written(sm_copy_of(listing->records.list[i], SM_GPU), listing->fills);
+        sm_inflight_written(sm_copy_of(listing->records.list[i], SM_GPU), listing->zeros->fence);
     listing->is_filled = false;
 }
 
@@ -173,12 +184,30 @@ bool sm_listing_is_empty(struct synced_mem *mem, const struct sm_stream *stream,
     return is_empty;
 }
 
-/* Keeps those records in the list for which the stream has something to do. */
+/* Lists the fill of a record that has no contents, as what it needs, if the stream comes after all work on its memory.
+ * room: for a new list. */
+static bool list_zeros(struct sm_listing *listing, const struct sm_record *record, struct sm_stream *stream,
+                       enum sm_mode mode, size_t room)
+{
+    if (sm_work_of(record, SM_GPU, mode) != SM_ZERO || !sm_is_ready_for_zeros(record, stream))
+        return false;
+    if (!listing->zeros)
+        listing->zeros = sm_fills_make(stream, room);
+    if (!listing->zeros)
+        return false;
+    sm_fills_add(listing->zeros, sm_slot_of(record, SM_GPU), sm_size_of(record));
+    listing->needs.count[SM_ZERO][false]++;
+    return true;
+}
+
+/* Keeps those records in the list for which the stream has something to do. Notes the states of those that no listed
+ * zeros fill. */
 static void pass_by_others(struct sm_listing *listing, const struct sm_piece_range *range, enum sm_side side,
-                           const struct sm_stream *stream, enum sm_mode mode)
+                           struct sm_stream *stream, enum sm_mode mode)
 {
     struct sm_records *const records = &listing->records;
     const bool notes = listing->noted == 0;
+    const bool fills = side == SM_GPU && stream && stream->kind != SM_STREAM_ANY;
     const unsigned char stay = (unsigned char)~(range->mark < SM_MARKS ? 1U << range->mark : 0);
     size_t count = 0;
     for (size_t i = 0; i < records->count; i++) {
@@ -187,18 +216,28 @@ static void pass_by_others(struct sm_listing *listing, const struct sm_piece_ran
         each->marks &= stay;
         if (stream && sm_is_published_to(each, stream, mode != SM_READ))
             continue;
-        if (notes) {
+        if (notes)
             sm_take_out_lost(each, &listing->lost);
-            listing->every[listing->noted++] = sm_state_of(each);
-        }
-        add_needs(&listing->needs, each, side, mode);
         records->list[count++] = each;
+        if (fills && list_zeros(listing, each, stream, mode, records->count - i))
+            continue;
+        if (notes)
+            listing->every[listing->noted++] = sm_state_of(each);
+        add_needs(&listing->needs, each, side, mode);
     }
     records->count = count;
 }
 
+/* Returns whether the list of zeros is used as it is: it is of all records, so that the call does not wait first, and
+ * has little memory for others, which passed by. */
+static bool sends_zeros(const struct sm_listing *listing, size_t room)
+{
+    const size_t zeros = listing->zeros->count;
+    return zeros > 1 && zeros == listing->records.count && zeros >= room / 2;
+}
+
 static synced_mem_status list_pieces(struct sm_listing *listing, struct synced_mem *mem, enum sm_side side,
-                                     const struct sm_stream *stream, enum sm_mode mode)
+                                     struct sm_stream *stream, enum sm_mode mode)
 {
     struct sm_division *const division = sm_division_of(sm_root(mem));
     const struct sm_piece_range range = find_range(mem, stream, mode);
@@ -206,16 +245,20 @@ static synced_mem_status list_pieces(struct sm_listing *listing, struct synced_m
     const bool is_again = listing->noted > 0;
     listing->needs = (struct sm_needs){.count = {{0}}};
     listing->records.count = 0;
+    sm_listing_drop_zeros(listing);
     if (!make_room(listing, count))
         return fail_without_room();
     sm_piece_tree_take(division, &range, listing->records.list);
     listing->records.count = count;
     pass_by_others(listing, &range, side, stream, mode);
-    return is_again ? note_others(listing) : SYNCED_MEM_OK;
+    const bool had_zeros = listing->zeros != NULL;
+    if (had_zeros && !sends_zeros(listing, count))
+        sm_listing_drop_zeros(listing);
+    return is_again || (had_zeros && !listing->zeros) ? note_others(listing) : SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_listing_fill(struct sm_listing *listing, struct synced_mem *mem, enum sm_side side,
-                                  const struct sm_stream *stream, enum sm_mode mode)
+                                  struct sm_stream *stream, enum sm_mode mode)
 {
     struct sm_record *const first = sm_first_record(mem);
     listing->is_filled = false;

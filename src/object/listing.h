@@ -18,17 +18,20 @@ struct sm_needs {
 struct sm_listing {
     struct sm_records records; /* good until the lock is released */
     struct sm_needs needs;     /* of the records of an object in parts, for an access */
-    /* The caller's stream has filled the memory of all records, and comes after all work on it. The fills are not
-     * entered yet: the caller gives the stream the pointers, or calls sm_listing_enter_fills(). */
+    /* The fills of device copies without contents, which are listed with the records if a caller's stream comes after
+     * all work on the copy; NULL: there are none. */
+    struct sm_fills *zeros;
+    /* That stream has filled the memory of all records. The fills are not entered yet: the caller gives the stream the
+     * pointers, or calls sm_listing_enter_fills(). */
     bool is_filled;
-    struct sm_fence *fills; /* with a hold for each record; NULL: the fills are over, or there are none */
-    size_t new_readers;     /* of an access that reads: the number of records in which that stream has no open read */
     size_t room;            /* for records in the list */
     struct sm_record *only; /* the list if it has room for one */
     struct sm_state one;    /* of an object with one record */
-    struct sm_state *every; /* of an object with several, by offset; NULL: it has one */
-    size_t noted;           /* the number of states */
-    struct sm_fence *lost;  /* held: the fence of contents that were lost on arrival before the call began */
+    /* Of an object with several, by offset; NULL: it has one. None are noted if the listed fills are of all records: a
+     * call that fails then has changed no head. */
+    struct sm_state *every;
+    size_t noted;          /* the number of states */
+    struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
 };
 
 /* Makes an empty listing. */
@@ -36,16 +39,19 @@ void sm_listing_begin(struct sm_listing *listing);
 /* Frees the lists, and drops the fence. */
 void sm_listing_end(const struct sm_listing *listing);
 
+/* Frees the list of zeros. */
+void sm_listing_drop_zeros(struct sm_listing *listing);
+
 /* Takes lost contents out of the object's one record, and notes its state. */
 void sm_listing_note_one(struct sm_listing *listing, struct sm_record *record);
 
 /* Lists the records for which an access to the side may have something to do, in place of those that were listed
- * before, and finds what they need. Takes lost contents out of those that no state is noted of, and notes theirs.
- * stream: of a device access without one sm_stream_any(); NULL: all records are listed. The caller publishes all
- * records of the object, or at least those that are listed. ERR_OUT_OF_HOST_MEMORY: only of an object in several
- * pieces. */
+ * before, and finds what they need. Lists the fills of those that a caller's stream can fill at once. Takes lost
+ * contents out of those that no state is noted of, and notes theirs. stream: of a device access without one
+ * sm_stream_any(); NULL: all records are listed. The caller publishes all records of the object, or at least those that
+ * are listed. ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
 synced_mem_status sm_listing_fill(struct sm_listing *listing, struct synced_mem *mem, enum sm_side side,
-                                  const struct sm_stream *stream, enum sm_mode mode);
+                                  struct sm_stream *stream, enum sm_mode mode);
 
 /* Returns whether an access to the device copy would list nothing, of an object in several pieces. */
 bool sm_listing_is_empty(struct synced_mem *mem, const struct sm_stream *stream, enum sm_mode mode);

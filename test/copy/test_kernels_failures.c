@@ -203,7 +203,7 @@ START_TEST(zeros_are_refused)
     begin();
     synced_mem *const root = make_parts(views);
     for (int i = 0; i < 2 && rows[_i].calls[i]; i++)
-        emu_fail(rows[_i].calls[i], _i == 2 && i == 0 ? 2 : 1, cudaErrorUnknown, false);
+        emu_fail(rows[_i].calls[i], 1, cudaErrorUnknown, false);
     const synced_mem_status status = status_of(synced_mem_gpu_data_on(root, stream));
     ck_assert_int_eq(status, rows[_i].status);
     emu_fail_clear();
@@ -501,8 +501,7 @@ START_TEST(an_event_is_refused)
 }
 END_TEST
 
-/* Without a wait too, nobody can tell when the kernel has read the list. So its code stays for good. The event of zeros
- * for parts is the list's alone. */
+/* Without a wait too, nobody can tell when the kernel has read the list. So its code stays for good. */
 START_TEST(no_event_and_no_wait)
 {
     synced_mem *views[PARTS];
@@ -512,7 +511,7 @@ START_TEST(no_event_and_no_wait)
     emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
     emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
     if (_i)
-        given(synced_mem_gpu_data_on(root, stream));
+        FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data_on(root, stream));
     else
         FAILS(SYNCED_MEM_ERR_CUDA, push(COUNT));
     ck_assert_uint_eq(emu_failures(), 2);
@@ -523,8 +522,7 @@ START_TEST(no_event_and_no_wait)
     end();
     OK(synced_mem_shutdown());
     ck_assert_uint_eq(emu_calls("cudaLibraryUnload"), 0);
-    if (!_i)
-        emu_reset(0); /* memory is left that nobody may free */
+    emu_reset(0); /* memory is left that nobody may free */
 }
 END_TEST
 
@@ -544,6 +542,73 @@ START_TEST(released_behind_the_kernel)
     OK(synced_mem_forget_stream(stream));
     OK(synced_mem_shutdown());
     gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* A part has no contents if a fill of the call is refused. So none can be lost with the device. */
+START_TEST(refused_zeros_are_not_lost)
+{
+    synced_mem *views[PARTS];
+    begin();
+    synced_mem *const root = make_parts(views);
+    given(synced_mem_overwrite_gpu_data_on(root, stream));
+    for (size_t i = 0; i < PARTS; i++)
+        OK(synced_mem_clear(views[i]));
+    gpu_hold(stream);
+    emu_fail("cudaLaunchKernelExC", 1, cudaErrorUnknown, false);
+    emu_fail("cudaMemsetAsync", 3, cudaErrorUnknown, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data_on(root, stream));
+    ck_assert_uint_eq(emu_failures(), 2);
+    emu_fail_clear();
+    emu_break_device(0, cudaErrorLaunchFailure);
+    gpu_unhold();
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_wait(views[0])); /* for the work that is in flight */
+    for (size_t i = 1; i < PARTS; i++) {
+        ck_assert_int_eq(synced_mem_head(views[i]), SYNCED_MEM_UNINITIALIZED);
+        OK(synced_mem_wait(views[i]));
+    }
+    release_all(views, PARTS);
+    OK(synced_mem_release(root));
+    release_all(mems, COUNT);
+    end_without_device();
+}
+END_TEST
+
+static size_t count_requested(void)
+{
+    synced_mem_host_pool_stats stats = {.struct_size = sizeof stats};
+    OK(synced_mem_host_pool_get_stats(&stats));
+    return stats.requested_bytes;
+}
+
+/* Few fills in flight hold little page-locked memory, however many parts the access looks at. */
+START_TEST(few_zeros_of_many_parts)
+{
+    enum { MANY = 4000, EACH = 16 };
+    static synced_mem *views[MANY];
+    synced_mem *all_but_one;
+    begin();
+    synced_mem *const root = make_on(MANY * EACH, 0);
+    for (size_t i = 0; i < MANY; i++)
+        OK(synced_mem_view(&views[i], root, EACH * i, EACH, NULL));
+    OK(synced_mem_view(&all_but_one, root, 0, (MANY - 1) * EACH, NULL));
+    gpu_fill(given(synced_mem_overwrite_gpu_data_on(all_but_one, stream)), (MANY - 1) * EACH, 1, stream);
+    given(synced_mem_gpu_data_on(all_but_one, stream));
+    given(synced_mem_gpu_data_on(all_but_one, stream));
+    gpu_stream_sync(stream);
+    const size_t before = count_requested();
+    gpu_hold(stream);
+    OK(synced_mem_clear(views[1]));
+    OK(synced_mem_clear(views[2]));
+    const unsigned char *const data = given(synced_mem_gpu_data_on(all_but_one, stream));
+    ck_assert_uint_le(count_requested(), before + 4096);
+    gpu_unhold();
+    gpu_stream_sync(stream);
+    ck_assert(device_is(data, EACH, 1));
+    ck_assert(device_is(data + EACH, 2 * EACH, 0));
+    release_all(views, MANY);
+    RELEASE_EACH(all_but_one, root);
+    end();
 }
 END_TEST
 
@@ -756,7 +821,7 @@ Suite *suite(void)
     tcase_add_test(kernels, probes_of_two_threads);
     tcase_add_loop_test(kernels, environment, 0, 9);
     add_tests(kernels, no_thread_loads, the_probe_has_run, no_stream_for_the_probe, a_list_fails_in_mid_call,
-              no_memory_for_zeros, calls_grow_with_kernels);
+              no_memory_for_zeros, few_zeros_of_many_parts, calls_grow_with_kernels);
     add_tests(kernels, an_event_is_refused, the_probe_of_a_later_call);
     tcase_add_loop_test(kernels, a_block_is_refused, 0, 1);
     tcase_add_loop_test(kernels, a_block_is_refused, 2, 3);
@@ -767,6 +832,6 @@ Suite *suite(void)
     tcase_add_loop_test(left, zeros_are_refused, 2, 3);
     tcase_add_loop_test(left, device_is_lost, 0, 2);
     tcase_add_loop_test(left, no_event_and_no_wait, 0, 2);
-    add_tests(left, device_is_lost_under_the_probe, no_stray_context);
+    add_tests(left, refused_zeros_are_not_lost, device_is_lost_under_the_probe, no_stray_context);
     return all;
 }
