@@ -4,6 +4,8 @@
 
 #include <sched.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Runs two threads of a core with less than half the speed each if both have the units busy, so several chains of
  * operations, which do not depend on one another, show the other thread. */
@@ -33,15 +35,21 @@ static double time_loop(void)
     return least;
 }
 
+/* Stores where the thread runs. By a system call, as musl has no such function. */
+static bool find_place(unsigned *processor, unsigned *node)
+{
+    return syscall(SYS_getcpu, processor, node, NULL) == 0;
+}
+
 /* Moves the thread to the processor. Returns false if it may not run there, or the processor is of another node. */
-static bool move_to(int processor, const cpu_set_t *allowed, unsigned node)
+static bool move_to(unsigned processor, const cpu_set_t *allowed, unsigned node)
 {
     cpu_set_t only;
     unsigned now_on, its_node;
     CPU_ZERO(&only);
     CPU_SET(processor, &only);
     return CPU_ISSET(processor, allowed) && sched_setaffinity(0, sizeof only, &only) == 0 &&
-           getcpu(&now_on, &its_node) == 0 && its_node == node;
+           find_place(&now_on, &its_node) && its_node == node;
 }
 
 /* Tries all processors, and moves to the one with the quickest loop. Returns its time. */
@@ -49,17 +57,17 @@ static double move_to_quickest(void)
 {
     cpu_set_t allowed;
     unsigned best, node;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || getcpu(&best, &node) != 0)
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || !find_place(&best, &node))
         return time_loop();
     double least = time_loop();
-    for (int i = 0; i < CPU_SETSIZE; i++) {
+    for (unsigned i = 0; i < CPU_SETSIZE; i++) {
         const double taken = move_to(i, &allowed, node) ? time_loop() : least;
         if (taken < least) {
             least = taken;
-            best = (unsigned)i;
+            best = i;
         }
     }
-    (void)move_to((int)best, &allowed, node);
+    (void)move_to(best, &allowed, node);
     (void)sched_setaffinity(0, sizeof allowed, &allowed); /* the thread stays where it is */
     return least;
 }

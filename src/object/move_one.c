@@ -11,8 +11,6 @@
 #include "object/move_stream.h"
 #include "object/moves.h"
 #include "object/publish.h"
-#include "object/push_pull.h"
-#include "object/reclaim.h"
 #include "object/span.h"
 #include "object/transaction.h"
 #include "trace/trace.h"
@@ -109,17 +107,6 @@ static inline bool move_at_once(struct synced_mem *mem, enum sm_side side, synce
     return true;
 }
 
-static __attribute__((noinline, cold)) synced_mem_status
-reclaim_and_move(struct synced_mem *mem, enum sm_side side, synced_mem_stream handle, synced_mem_status status)
-{
-    struct sm_reclaim reclaim = {.handler_calls = 0};
-    struct synced_mem *failed;
-    (void)sm_reap_after(status, false);
-    while (sm_reclaim_helps(&reclaim, status))
-        status = sm_move_once(&mem, 1, side, false, handle, &failed);
-    return status;
-}
-
 synced_mem_status sm_move_object(struct synced_mem *mem, enum sm_side side, bool is_urgent, synced_mem_stream handle)
 {
     const struct sm_extras *const extras = mem->extras;
@@ -128,5 +115,6 @@ synced_mem_status sm_move_object(struct synced_mem *mem, enum sm_side side, bool
     synced_mem_status status;
     if (has_gate || is_urgent || !move_at_once(mem, side, handle, &status))
         return sm_move(&mem, 1, side, is_urgent, handle, &failed);
-    return status == SYNCED_MEM_OK ? SYNCED_MEM_OK : reclaim_and_move(mem, side, handle, status);
+    /* No memory for contents was asked for, so there is none to reclaim. */
+    return status == SYNCED_MEM_OK ? SYNCED_MEM_OK : sm_reap_after(status, false);
 }

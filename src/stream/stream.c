@@ -317,47 +317,43 @@ bool sm_stream_is_legacy_use(const struct sm_stream *by, const struct sm_fence *
     return by->kind == SM_STREAM_ANY || by->kind == SM_STREAM_LEGACY;
 }
 
-/* Finds the struct for a handle that names no created stream. */
-static __attribute__((noinline)) synced_mem_status find_uncreated_stream(int device, synced_mem_stream handle,
-                                                                         struct sm_stream **out)
+/* Finds the struct for a handle that names no stream which could capture: the legacy stream, or none at all. */
+static __attribute__((noinline)) synced_mem_status find_special_stream(int device, synced_mem_stream handle,
+                                                                       struct sm_stream **out)
 {
     int resolved;
-    struct sm_stream_facts facts = {.capturing = false};
     if (handle == SM_HANDLE_OF_NONE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is no stream handle", (void *)handle);
     if (handle == SM_HANDLE_OF_LIBRARY)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                        "SYNCED_MEM_STREAM_LIBRARY takes transfers alone: the caller can queue no work on it");
     SM_TRY(sm_device_resolve(device, &resolved));
-    if (handle != SM_HANDLE_PER_THREAD) { /* both other handles name the legacy stream */
-        SM_TRY(sm_stream_find_legacy(resolved, out));
-        atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed);
-        return SYNCED_MEM_OK;
-    }
-    SM_TRY(sm_device_stream_query_capture(resolved, handle, &facts));
-    if (facts.capturing) {
-        *out = NULL;
-        return SYNCED_MEM_OK;
-    }
-    struct bucket *const bucket = get_bucket(handle, get_thread_number());
-    *out = find_and_hold_stream(bucket, handle, get_thread_number(), resolved);
-    return *out ? SYNCED_MEM_OK : add_stream(bucket, handle, 0, resolved, out);
+    SM_TRY(sm_stream_find_legacy(resolved, out));
+    atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed);
+    return SYNCED_MEM_OK;
+}
+
+static __attribute__((noinline)) synced_mem_status find_stream_of_thread(int device, struct sm_stream **out)
+{
+    struct bucket *const bucket = get_bucket(SM_HANDLE_PER_THREAD, get_thread_number());
+    *out = find_and_hold_stream(bucket, SM_HANDLE_PER_THREAD, get_thread_number(), device);
+    return *out ? SYNCED_MEM_OK : add_stream(bucket, SM_HANDLE_PER_THREAD, 0, device, out);
 }
 
 synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out)
 {
     int resolved;
     struct sm_stream_facts facts = {.capturing = false};
-    if (!handle || handle == SM_HANDLE_LEGACY || handle == SM_HANDLE_PER_THREAD || handle == SM_HANDLE_OF_NONE ||
-        handle == SM_HANDLE_OF_LIBRARY)
-        return find_uncreated_stream(device, handle, out);
+    if (!handle || handle == SM_HANDLE_LEGACY || handle == SM_HANDLE_OF_NONE || handle == SM_HANDLE_OF_LIBRARY)
+        return find_special_stream(device, handle, out);
     SM_TRY(sm_device_resolve(device, &resolved));
     SM_TRY(sm_device_stream_query_capture(resolved, handle, &facts));
     if (facts.capturing) {
         *out = NULL;
         return SYNCED_MEM_OK;
     }
-    return find_created_stream(device, resolved, handle, facts.id, out);
+    return handle == SM_HANDLE_PER_THREAD ? find_stream_of_thread(resolved, out)
+                                          : find_created_stream(device, resolved, handle, facts.id, out);
 }
 
 /* ---- Events on streams ---- */

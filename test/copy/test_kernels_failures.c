@@ -22,6 +22,18 @@
 /* The linker puts the wrappers in place of the library's functions (--wrap). */
 static bool has_no_thread;
 
+static unsigned refused_buffers; /* the next ones */
+
+struct sm_bounce *__real_sm_bounce_take(int device, const void *source, size_t size);
+struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t size);
+struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t size)
+{
+    if (refused_buffers == 0)
+        return __real_sm_bounce_take(device, source, size);
+    refused_buffers--;
+    return NULL;
+}
+
 bool __real_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argument);
 bool __wrap_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argument);
 bool __wrap_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), void *argument)
@@ -355,23 +367,67 @@ START_TEST(no_stray_context)
 }
 END_TEST
 
-/* Each allocation for the zeros of several parts fails once. */
+static void clear_all_parts(synced_mem *root, synced_mem *const *views)
+{
+    given(synced_mem_overwrite_gpu_data_on(root, stream));
+    for (size_t i = 0; i < PARTS; i++)
+        OK(synced_mem_clear(views[i]));
+}
+
+/* Each allocation for the zeros of several parts fails once. If all parts have memory, the list that is made with that
+ * of the parts can be made later. */
 START_TEST(no_memory_for_zeros)
 {
     synced_mem *views[PARTS];
+    unsigned made_later = 0;
     begin();
     struct failing failing = each_calloc();
     while (next_failure(&failing)) {
         synced_mem *const root = make_parts(views);
+        if (_i)
+            clear_all_parts(root, views);
         begin_failing(&failing);
         const synced_mem_status status = status_of(synced_mem_gpu_data_on(root, stream));
-        ck_assert_int_eq(status, end_failing(&failing) ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK);
-        given(synced_mem_gpu_data_on(root, stream));
+        const bool has_failed = end_failing(&failing);
+        made_later += has_failed && status == SYNCED_MEM_OK;
+        if (!has_failed || status != SYNCED_MEM_OK)
+            ck_assert_int_eq(status, has_failed ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK);
+        ck_assert(device_is(given(synced_mem_gpu_data_on(root, stream)), _i ? (size_t)PARTS * PART : 0, 0));
         release_all(views, PARTS);
         OK(synced_mem_release(root));
     }
     ck_assert_uint_gt(failing.nth, 2);
+    ck_assert_uint_eq(made_later, (unsigned)_i);
     end();
+}
+END_TEST
+
+/* The list of zeros finds no page-locked memory, and the kernel's copy of it does. Each has an event of its own; where
+ * that of the copy and the wait for it fail, the access succeeds, but the code is never unloaded. */
+START_TEST(a_list_of_zeros_is_copied)
+{
+    synced_mem *views[PARTS];
+    begin();
+    synced_mem *const root = make_parts(views);
+    clear_all_parts(root, views);
+    refused_buffers = 1;
+    if (_i) {
+        emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+        emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    }
+    const uint64_t before = stats_now().kernel_copies;
+    ck_assert(device_is(given(synced_mem_gpu_data_on(root, stream)), (size_t)PARTS * PART, 0));
+    ck_assert_uint_eq(refused_buffers, 0);
+    ck_assert_uint_eq(stats_now().kernel_copies - before, PARTS);
+    ck_assert_uint_eq(emu_failures(), 2 * _i);
+    emu_fail_clear();
+    release_all(views, PARTS);
+    OK(synced_mem_release(root));
+    end();
+    OK(synced_mem_shutdown());
+    ck_assert_uint_eq(emu_calls("cudaLibraryUnload"), !_i);
+    if (_i)
+        emu_reset(0); /* memory is left that nobody may free */
 }
 END_TEST
 
@@ -551,9 +607,7 @@ START_TEST(refused_zeros_are_not_lost)
     synced_mem *views[PARTS];
     begin();
     synced_mem *const root = make_parts(views);
-    given(synced_mem_overwrite_gpu_data_on(root, stream));
-    for (size_t i = 0; i < PARTS; i++)
-        OK(synced_mem_clear(views[i]));
+    clear_all_parts(root, views);
     gpu_hold(stream);
     emu_fail("cudaLaunchKernelExC", 1, cudaErrorUnknown, false);
     emu_fail("cudaMemsetAsync", 3, cudaErrorUnknown, false);
@@ -821,7 +875,9 @@ Suite *suite(void)
     tcase_add_test(kernels, probes_of_two_threads);
     tcase_add_loop_test(kernels, environment, 0, 9);
     add_tests(kernels, no_thread_loads, the_probe_has_run, no_stream_for_the_probe, a_list_fails_in_mid_call,
-              no_memory_for_zeros, few_zeros_of_many_parts, calls_grow_with_kernels);
+              few_zeros_of_many_parts, calls_grow_with_kernels);
+    tcase_add_loop_test(kernels, no_memory_for_zeros, 0, 2);
+    tcase_add_loop_test(left, a_list_of_zeros_is_copied, 0, 2);
     add_tests(kernels, an_event_is_refused, the_probe_of_a_later_call);
     tcase_add_loop_test(kernels, a_block_is_refused, 0, 1);
     tcase_add_loop_test(kernels, a_block_is_refused, 2, 3);
