@@ -264,6 +264,43 @@ synced_mem_status sm_part_gather(struct sm_copy *whole, const struct sm_copy *pa
     return done ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
+/* An open use comes after the ended ones of its stream, which it stands for. Of several ended ones all but the first are
+ * then of no stream. */
+static void unite_with(struct sm_use *kept, struct sm_use *use, struct sm_use **others)
+{
+    if (kept->fence && use->fence) {
+        sm_stream_drop(use->by);
+        use->by = sm_ended_use;
+        sm_use_prepend(others, use);
+        return;
+    }
+    sm_fence_drop(kept->fence);
+    kept->fence = NULL;
+    sm_use_free(use);
+}
+
+void sm_part_unite_gathered(struct sm_copy *whole)
+{
+    struct sm_use *of_streams = NULL;
+    struct sm_use *others = NULL;
+    for (struct sm_use *use = whole->reads, *next; use; use = next) {
+        next = use->next;
+        struct sm_use *kept = sm_use_is_by_stream(use) ? of_streams : NULL;
+        while (kept && kept->by != use->by)
+            kept = kept->next;
+        if (kept)
+            unite_with(kept, use, &others);
+        else
+            sm_use_prepend(sm_use_is_by_stream(use) ? &of_streams : &others, use);
+    }
+    whole->reads = others;
+    while (of_streams) {
+        struct sm_use *const use = of_streams;
+        of_streams = use->next;
+        sm_use_prepend(&whole->reads, use);
+    }
+}
+
 void sm_part_take_pin(struct sm_copy *part, const struct sm_copy *whole)
 {
     part->pinned = whole->pinned;

@@ -58,6 +58,9 @@ void sm_part_move_work(struct sm_copy *to, struct sm_copy *from);
  * entered. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_part_gather(struct sm_copy *whole, const struct sm_copy *part);
 
+/* Leaves one use of each stream among those that were gathered, as each list has it. */
+void sm_part_unite_gathered(struct sm_copy *whole);
+
 /* Takes over what is known of the whole's memory, which may have become page-locked. */
 void sm_part_take_pin(struct sm_copy *part, const struct sm_copy *whole);
 

@@ -463,6 +463,7 @@ synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side si
     for (const struct sm_piece *each = root->at.first; each && status == SYNCED_MEM_OK; each = each->after)
         if (sm_copy_of(&each->record, side))
             status = sm_part_gather(memory, sm_copy_of(&each->record, side));
+    sm_part_unite_gathered(memory);
     return status;
 }
 
