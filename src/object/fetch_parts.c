@@ -185,6 +185,15 @@ static void enter_device_zeros(const struct sm_listing *listing, enum sm_mode mo
     sm_replaced_drop(&replaced);
 }
 
+void sm_keep_zeros(struct sm_listing *listing, enum sm_mode mode)
+{
+    if (!listing->is_filled)
+        return;
+    listing->is_filled = false;
+    enter_device_zeros(listing, mode, SYNCED_MEM_OK);
+    sm_listing_drop_zeros(listing);
+}
+
 /* Fills the pieces that have no contents, with one event for all. If the stream is the caller's and the listing has no
  * others, the access enters the fills when it gives the stream the pointers. *filled: gets their number. */
 static synced_mem_status zero_device_parts(const struct synced_mem *mem, struct sm_listing *listing, enum sm_mode mode,

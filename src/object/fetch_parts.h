@@ -23,4 +23,8 @@ synced_mem_status sm_fetch_for_access(struct synced_mem *mem, struct sm_listing 
                                       enum sm_mode mode, struct sm_stream *stream, bool *fetched,
                                       struct sm_waits *waits);
 
+/* Enters the fills that the caller's stream has made of all listed records, if it has, for a call that gives the stream
+ * no pointers. Their heads get the device's bit. */
+void sm_keep_zeros(struct sm_listing *listing, enum sm_mode mode);
+
 #endif

@@ -4,7 +4,7 @@
 #include "base/process.h"
 #include "base/stats.h"
 #include "object/evict.h"
-#include "object/fetch.h"
+#include "object/fetch_parts.h"
 #include "object/load_several.h"
 #include "object/publish.h"
 #include "object/push_pull.h"
@@ -49,11 +49,25 @@ static synced_mem_status check_objects(struct synced_mem *const *mems, size_t co
 
 /* ---- Contents ---- */
 
-/* Returns whether the object needs nothing. While it is held and not leaving, nobody takes its copy away. */
+/* Returns whether the object needs nothing. While it is held and not leaving, nobody takes its copy away. The parts of
+ * one that is divided are looked at with its lock held. */
 static bool is_there(const struct synced_mem *mem, enum sm_side side)
 {
+    const unsigned head = sm_raw_head(&mem->record);
     return !atomic_load_explicit(&sm_member_of(mem, side)->is_leaving, memory_order_acquire) &&
-           (sm_head(&mem->record) & sm_bit(side));
+           head != SM_HEAD_OF_PIECES && (head & sm_bit(side));
+}
+
+static synced_mem_status fetch_parts(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
+                                     struct sm_stream *stream)
+{
+    struct sm_listing *const listing = &transaction->listing;
+    bool fetched = true;
+    SM_TRY(sm_listing_fill(listing, transaction->mem, side, NULL, mode));
+    while (fetched)
+        SM_TRY(sm_fetch_for_access(transaction->mem, listing, side, mode, stream, &fetched, &transaction->waits));
+    sm_keep_zeros(listing, mode);
+    return SYNCED_MEM_OK;
 }
 
 /* New memory without contents is entered as the stream's write, so that other streams come after its allocation. */
@@ -61,6 +75,8 @@ static synced_mem_status fetch_step(struct sm_transaction *transaction, enum sm_
                                     struct sm_stream *stream)
 {
     struct sm_record *const record = sm_own_record(transaction->mem);
+    if (sm_is_divided(transaction->mem))
+        return fetch_parts(transaction, side, mode, stream);
     const enum sm_work work = sm_transitions[sm_whole_head(record)][side][mode].work;
     const bool fresh = side == SM_GPU && !sm_copy_of(record, SM_GPU);
     SM_TRY(sm_fetch(record, side, work, stream, &transaction->waits));

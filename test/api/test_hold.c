@@ -66,6 +66,63 @@ START_TEST(contents_that_nobody_wrote_are_zeros)
 }
 END_TEST
 
+enum { CUT = 4000, PART = 500 };
+
+/* Some bytes of the object are on the host alone. A hold brings these, and no others. */
+START_TEST(parts_that_the_device_lacks)
+{
+    const synced_mem_mode mode = _i % 2 ? SYNCED_MEM_MUTABLE : SYNCED_MEM_READ;
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    const synced_mem_stream on = _i / 2 % 2 ? SYNCED_MEM_STREAM_LIBRARY : stream;
+    const bool is_held_before = _i / 4 % 2;
+    synced_mem *const mem = make_evictable("parts", HOLD_BYTES);
+    synced_mem *const other = make_at_cpu(PART, 7);
+    host_fill(given(synced_mem_overwrite_cpu_data(mem)), HOLD_BYTES, 3);
+    if (is_held_before)
+        OK(hold_one(mem, SYNCED_MEM_READ, stream));
+    else
+        OK(synced_mem_async_gpu_push(mem, stream));
+    OK(synced_mem_copy(mem, CUT, other, 0, PART, SYNCED_MEM_NO_STREAM));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    const uint64_t before = stats_now().h2d_bytes;
+    OK(hold_one(mem, mode, on));
+    ck_assert_uint_eq(stats_now().h2d_bytes - before, PART);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
+    const unsigned char *const data = given(synced_mem_gpu_data_on(mem, stream));
+    ck_assert_uint_eq(stats_now().h2d_bytes - before, PART);
+    gpu_stream_sync(stream);
+    ck_assert(device_is(data, CUT, 3));
+    ck_assert(device_is(data + CUT, PART, 7));
+    OK(unhold_one(mem));
+    if (is_held_before)
+        OK(unhold_one(mem));
+    RELEASE_EACH(mem, other);
+    CLOSE_EACH(stream);
+}
+END_TEST
+
+/* Parts whose earlier uses differ have no contents: the hold's stream fills all of them. */
+START_TEST(parts_that_nobody_wrote)
+{
+    const synced_mem_stream stream = open_stream(NON_BLOCKING), reader = open_stream(NON_BLOCKING);
+    synced_mem *const mem = make_evictable("parts", HOLD_BYTES);
+    synced_mem *const other = make_on(PART, 0);
+    OK(hold_one(mem, SYNCED_MEM_OVERWRITE, stream));
+    gpu_fill(given(synced_mem_overwrite_gpu_data_on(mem, stream)), HOLD_BYTES, 3, stream);
+    gpu_delay(reader);
+    OK(synced_mem_copy(other, 0, mem, CUT, PART, reader));
+    OK(unhold_one(mem));
+    OK(synced_mem_clear(mem));
+    OK(hold_one(mem, SYNCED_MEM_READ, _i ? SYNCED_MEM_STREAM_LIBRARY : stream));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    ck_assert(device_is(given(synced_mem_gpu_data_on(mem, stream)), HOLD_BYTES, 0));
+    ck_assert(host_is(given(synced_mem_cpu_data(mem)), HOLD_BYTES, 0));
+    OK(unhold_one(mem));
+    RELEASE_EACH(mem, other);
+    CLOSE_EACH(stream, reader);
+}
+END_TEST
+
 /* Its bytes are counted once, and each hold of a call's ends. */
 START_TEST(a_push_names_an_object_twice)
 {
@@ -339,6 +396,8 @@ Suite *suite(void)
     add_gpu_tests(holds, pointers_are_good_while_held, a_hold_brings_what_its_mode_needs,
                   contents_that_nobody_wrote_are_zeros, a_push_names_an_object_twice);
     add_gpu_loop_test(holds, small_objects_come_together, 0, 2);
+    add_gpu_loop_test(holds, parts_that_the_device_lacks, 0, 8);
+    add_gpu_loop_test(holds, parts_that_nobody_wrote, 0, 2);
     TCase *const evictions = add_case(made, "evictions");
     add_gpu_loop_test(evictions, a_set_larger_than_the_budget_passes_through_it, 0, MANY);
     add_gpu_loop_test(evictions, what_was_written_is_pulled_first, 0, 6);
