@@ -34,7 +34,8 @@
  *   stream. NULL is the legacy default stream, of the device of the list's first object. Unless a comment accepts them,
  *   SYNCED_MEM_NO_STREAM, which is (cudaStream_t)-1, and SYNCED_MEM_STREAM_LIBRARY are an ERR_INVALID_ARGUMENT.
  * - Graph capture. A capturing stream admits accesses that need no transfer, fill or memory, and change no head. Other
- *   calls on it, or that would wait for it, return ERR_CAPTURING, and the capture goes on.
+ *   calls on it, or that would wait for it, return ERR_CAPTURING, and the capture goes on. No other thread may begin a
+ *   capture of the stream during such a call: the capture may become invalid.
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H

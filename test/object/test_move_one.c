@@ -112,6 +112,18 @@ START_TEST(no_copy)
 }
 END_TEST
 
+/* Another thread begins a capture between the library's two questions about the stream. */
+START_TEST(a_capture_begins_meanwhile)
+{
+    begin(_i);
+    emu_fail("cudaStreamGetId", 1, cudaErrorStreamCaptureUnsupported, false);
+    FAILS(SYNCED_MEM_ERR_CAPTURING, move_it());
+    ck_assert_uint_eq(emu_failures(), 1);
+    expect_head(false);
+    move_and_end();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("move_one");
@@ -119,6 +131,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, no_memory_for_the_reader, 0, 2);
     tcase_add_loop_test(tests, no_event, 0, 2);
     tcase_add_loop_test(tests, no_copy, 0, 2);
+    tcase_add_loop_test(tests, a_capture_begins_meanwhile, 0, 2);
     TCase *const left = add_case_without_end(made, "left");
     tcase_add_loop_test(left, no_event_and_no_wait, 0, 2);
     return made;

@@ -279,8 +279,9 @@ synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
     return leave_device(device, &before, check_code(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0));
 }
 
-/* Queries the id only of a created stream, as no other stream's handle is used again. A query would end a capture.
- * For the legacy stream, while a blocking stream captures, the runtime returns cudaErrorStreamCaptureImplicit. */
+/* Queries the id only of a created stream, as no other stream's handle is used again. A query would end a capture, and
+ * has ended one that another thread has begun meanwhile. For the legacy stream, while a blocking stream captures, the
+ * runtime returns cudaErrorStreamCaptureImplicit. */
 static inline synced_mem_status query_capture_here(int device, synced_mem_stream stream, bool is_created,
                                                    struct sm_stream_facts *facts)
 {
@@ -294,13 +295,15 @@ static inline synced_mem_status query_capture_here(int device, synced_mem_stream
 #if CUDART_VERSION >= 12000
     unsigned long long id = 0;
     if (status == SYNCED_MEM_OK && !facts->capturing && is_created) {
-        status = check_code(cudaStreamGetId(stream, &id), "cudaStreamGetId", device, 0);
+        const cudaError_t got = cudaStreamGetId(stream, &id);
+        status = check_code(got, "cudaStreamGetId", device, 0);
+        facts->capturing = got == cudaErrorStreamCaptureUnsupported;
         facts->id = id;
     }
 #else
     (void)is_created;
 #endif
-    return status;
+    return facts->capturing ? SYNCED_MEM_OK : status;
 }
 
 static __attribute__((noinline)) synced_mem_status query_uncreated(int device, synced_mem_stream stream,
