@@ -9,6 +9,8 @@
 
 /* The most entries of one kernel, which limits the memory of its list. */
 enum { MOST_ENTRIES = 1 << 15 };
+/* A call with more copies begins to look for room when it has planned them. */
+enum { MOST_FORESEEN = 160 };
 
 void sm_kernel_list_begin(struct sm_kernel_list *list, const struct sm_stream *stream, size_t copies)
 {
@@ -41,7 +43,7 @@ static void look_for_room(struct sm_kernel_list *list)
 void sm_kernel_list_foresee(struct sm_kernel_list *list, int device, size_t copies)
 {
     list->probe.since = 0;
-    if (device < 0 || copies < sm_kernel_way_least() || copies > SM_FEW_ENTRIES || !sm_kernel_has_run_lately(device) ||
+    if (device < 0 || copies < sm_kernel_way_least() || copies > MOST_FORESEEN || !sm_kernel_has_run_lately(device) ||
         !sm_kernel_way_is_open(device, copies))
         return;
     list->is_open = true;

@@ -52,18 +52,23 @@ bool sm_kernel_probe_begin(struct sm_kernel_probe *probe, int device)
     return probe->since > 0;
 }
 
-/* Reads the probe's word, which is faster than a query, and queries the stream at times: the device may be lost. */
+/* Polls the probe's word, which is faster than a query, and queries the stream seldom: the device may be lost. */
 static bool wait_until_run(const struct sm_kernel_probe *probe, int device, uint64_t patience)
 {
-    enum { READS = 256 };
+    enum { READS = 64, BETWEEN_QUERIES = 10000 };
     const struct sm_stream *const stream = sm_internal_stream_if_made(device, SM_INTERNAL_PROBE);
     bool is_done = false;
     synced_mem_status status = SYNCED_MEM_OK;
-    while (status == SYNCED_MEM_OK && !is_done && sm_now() - probe->since < patience) {
+    uint64_t query_at = probe->since + BETWEEN_QUERIES;
+    for (uint64_t now = sm_now(); status == SYNCED_MEM_OK && !is_done && now - probe->since < patience;
+         now = sm_now()) {
         for (int i = 0; i < READS; i++)
             if (has_run(device, probe->number))
                 return true;
+        if (now < query_at)
+            continue;
         status = sm_device_stream_query(device, stream->handle, &is_done);
+        query_at = now + BETWEEN_QUERIES;
     }
     return is_done || has_run(device, probe->number);
 }

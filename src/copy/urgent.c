@@ -7,6 +7,9 @@
 
 #include <stdatomic.h>
 
+/* The longest copy has pieces of the most bytes that a kernel list takes. */
+enum { PIECES = SM_URGENT_MOST_BYTES / SM_KERNEL_MOST_BYTES };
+
 /* The bulk copies of each device and direction. Those of one stream end in order, and most programs queue theirs on
  * one. So the fence of the last one stands for all. */
 static struct {
@@ -54,12 +57,11 @@ static bool is_bulk_in_the_way(const struct sm_stream *stream, enum sm_direction
     return is_in_the_way;
 }
 
-/* Cuts the copy into as many entries as a kernel's parameter has room for, but not into smaller ones than what a warp
- * has in flight. */
+/* Cuts the copy into as many pieces as one may have, but not into smaller ones than what a warp has in flight. */
 static void cut(struct sm_kernel_list *list, char *to, const char *from, size_t size)
 {
     enum { LEAST = 2048, ALIGNMENT = 16 };
-    const size_t share = (size / SM_FEW_ENTRIES + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
+    const size_t share = (size / PIECES + ALIGNMENT) / ALIGNMENT * ALIGNMENT;
     const size_t most = share > LEAST ? share : LEAST;
     for (size_t at = 0; at < size; at += most)
         sm_kernel_list_add(list, to + at, from + at, size - at < most ? size - at : most);
@@ -68,11 +70,11 @@ static void cut(struct sm_kernel_list *list, char *to, const char *from, size_t 
 bool sm_urgent_send(void *to, const void *from, size_t size, enum sm_direction direction, struct sm_stream *stream,
                     bool *has_room)
 {
-    struct sm_list_entry entries[SM_FEW_ENTRIES];
+    struct sm_list_entry entries[PIECES];
     struct sm_kernel_list list = {.entries = entries};
     const struct sm_detail first = sm_detail_get();
     bool is_sent = false;
-    if (size == 0 || size > (size_t)SM_FEW_ENTRIES * SM_KERNEL_MOST_BYTES)
+    if (size == 0 || size > SM_URGENT_MOST_BYTES)
         return false;
     sm_kernel_list_begin(&list, stream, SIZE_MAX);
     if (list.is_open && is_bulk_in_the_way(stream, direction)) {

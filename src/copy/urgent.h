@@ -15,6 +15,9 @@
 /* A transfer of so many bytes, which takes some 20 microseconds, is bulk. */
 enum { SM_BULK_BYTES = 1 << 20 };
 
+/* Engines make longer copies, urgent or not. */
+enum { SM_URGENT_MOST_BYTES = 10 << 20 };
+
 /* Notes that a bulk copy is queued. The fence stands behind it. */
 void sm_bulk_note(int device, enum sm_direction direction, struct sm_fence *fence);
 /* Note that a staged transfer, which is bulk, begins and ends. */

@@ -82,7 +82,7 @@ static void end_bulk(bool pull)
 START_TEST(ahead_of_bulk)
 {
     const bool pull = _i % 2;
-    static const size_t sizes[] = {1, 3, 4096, 5001, 300001, (size_t)SM_FEW_ENTRIES * SM_KERNEL_MOST_BYTES};
+    static const size_t sizes[] = {1, 3, 4096, 5001, 300001, SM_URGENT_MOST_BYTES};
     const bool kernels = begin(SM_BULK_BYTES);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         synced_mem *const mem = make_on(sizes[i], 0);
@@ -118,12 +118,11 @@ END_TEST
 START_TEST(by_engine)
 {
     enum { OTHER_DIRECTION, SMALLER_THAN_BULK, TOO_LARGE, OF_USER, SWITCHED_OFF, CASES };
-    const size_t most = (size_t)SM_FEW_ENTRIES * SM_KERNEL_MOST_BYTES;
     const bool pull = _i >= CASES;
     const int row = _i % CASES;
     unsigned char *const user = gpu_pinned_alloc(4096);
     begin(row == SMALLER_THAN_BULK ? SM_BULK_BYTES - 1 : SM_BULK_BYTES);
-    synced_mem *const mem = make_on(row == TOO_LARGE ? most + 1 : 4096, 0);
+    synced_mem *const mem = make_on(row == TOO_LARGE ? SM_URGENT_MOST_BYTES + 1 : 4096, 0);
     if (row == OF_USER)
         OK(synced_mem_set_cpu_data(mem, user));
     write_on(mem, pull, 2);
