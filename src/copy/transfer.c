@@ -266,6 +266,14 @@ static bool is_source_pageable(const struct sm_transfer *transfer)
     return transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
 }
 
+/* Returns whether the runtime reads a pageable source itself. It has a way for few bytes that is faster than a bounce
+ * buffer, by 0.4 microseconds at 16 KiB, and slower from 64 KiB on (H200, 2026-11-30). */
+static bool is_read_by_runtime(const struct sm_transfer *transfer)
+{
+    enum { MOST_BYTES = 32 << 10 };
+    return is_source_pageable(transfer) && transfer->is_awaited && transfer->size <= MOST_BYTES;
+}
+
 /* Copies a pageable source to page-locked memory, or finds a place there among others. Reserves a place among the
  * readers of a source that the device reads itself. Returns false: there is no host memory. */
 static bool prepare_source(struct sm_transfer *transfer, int device)
@@ -278,7 +286,7 @@ static bool prepare_source(struct sm_transfer *transfer, int device)
     if (is_source_pageable(transfer) && shares)
         transfer->gathered =
             sm_gather_place(&batch->gather, device, sm_copy_data(transfer->to), transfer->size, batch->room);
-    else if (is_source_pageable(transfer))
+    else if (is_source_pageable(transfer) && !is_read_by_runtime(transfer))
         transfer->bounce = sm_bounce_take(device, sm_transfer_source(transfer), transfer->size);
     if (has_read_source(transfer))
         return true;
@@ -301,7 +309,8 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
         status = sm_transfer_order(transfer->to, stream);
     if (status == SYNCED_MEM_OK)
         status = queue_copy(transfer, stream);
-    if (is_source_pageable(transfer) && !has_read_source(transfer) && status == SYNCED_MEM_OK)
+    const bool is_tracked = has_read_source(transfer) || is_read_by_runtime(transfer);
+    if (is_source_pageable(transfer) && !is_tracked && status == SYNCED_MEM_OK)
         status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)
         return give_back_source(transfer, status);

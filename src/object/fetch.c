@@ -236,7 +236,8 @@ static bool is_host_access(enum sm_side side, const struct sm_batch *batch)
 
 static __attribute__((noinline)) synced_mem_status
 queue_staged_or_first_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream, bool staged,
-                           struct sm_batch *batch, struct sm_transfer *transfer, const struct sm_waits *waits)
+                           struct sm_batch *batch, struct sm_transfer *transfer, bool is_awaited,
+                           const struct sm_waits *waits)
 {
     struct sm_stream *on = stream;
     bool fresh = false;
@@ -248,7 +249,7 @@ queue_staged_or_first_move(struct sm_record *record, enum sm_side side, struct s
     if (status != SYNCED_MEM_OK)
         return status;
     sm_describe_move(record, side, staged, batch, transfer);
-    transfer->is_awaited = is_host_access(side, batch);
+    transfer->is_awaited = is_awaited;
     status = staged ? begin_staged_move(transfer, on, stream, waits) : sm_transfer_queue(transfer, stream);
     return fresh ? keep_fresh_copy(record, on, status) : status;
 }
@@ -265,11 +266,11 @@ static synced_mem_status plan_contents(struct sm_record *record, enum sm_side si
 
 static synced_mem_status queue_planned(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
                                        bool staged, struct sm_batch *batch, struct sm_transfer *transfer,
-                                       const struct sm_waits *waits)
+                                       bool is_awaited, const struct sm_waits *waits)
 {
     if (staged || !sm_copy_of(record, side))
-        return queue_staged_or_first_move(record, side, stream, staged, batch, transfer, waits);
-    return sm_queue_direct_move(record, side, stream, batch, transfer, is_host_access(side, batch));
+        return queue_staged_or_first_move(record, side, stream, staged, batch, transfer, is_awaited, waits);
+    return sm_queue_direct_move(record, side, stream, batch, transfer, is_awaited);
 }
 
 synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
@@ -277,7 +278,7 @@ synced_mem_status sm_queue_move(struct sm_record *record, enum sm_side side, str
 {
     bool staged;
     SM_TRY(plan_contents(record, side, batch, waits, &staged));
-    return queue_planned(record, side, stream, staged, batch, transfer, waits);
+    return queue_planned(record, side, stream, staged, batch, transfer, is_host_access(side, batch), waits);
 }
 
 static synced_mem_status queue_device_load(struct sm_record *record, const struct sm_stream *stream,
@@ -340,19 +341,45 @@ static synced_mem_status move_shared_contents(struct sm_record *record, enum sm_
     return SYNCED_MEM_OK;
 }
 
+/* Larger moves would hold up the blocking streams, which come after the legacy stream's work. */
+enum { MOST_ON_LEGACY = 65536 };
+
+/* Returns whether the legacy stream makes the move of an access without a stream: kernels that got the pointer without
+ * one come before it, and nothing else. Another stream would wait for an event there, which takes 1 us more (H200,
+ * 2026-11-28). */
+static bool is_move_on_legacy(const struct sm_record *record, enum sm_side side)
+{
+    const struct sm_copy *const on_host = sm_copy_of(record, SM_CPU);
+    const struct sm_copy *const on_device = sm_copy_of(record, SM_GPU);
+    return on_device && !sm_shared_copy(record) && sm_size_of(record) <= MOST_ON_LEGACY &&
+           (side == SM_GPU ? on_device->streamless : on_device->writer != NULL) &&
+           sm_inflight_is_on_legacy(on_device) && (!on_host || sm_inflight_is_on_legacy(on_host));
+}
+
+/* of_access: of an access without a stream. */
+static synced_mem_status find_move_stream(const struct sm_record *record, enum sm_side side, bool of_access,
+                                          struct sm_stream **stream)
+{
+    if (of_access && is_move_on_legacy(record, side))
+        return sm_stream_find_legacy(sm_device(sm_owner_of(record)), stream);
+    return sm_fetch_stream(record, side, SM_MOVE, sm_move_follows_work(record, side), stream);
+}
+
 /* Picks a stream only for a transfer that is about to be queued, since that may query the device. A staged one picks
- * its own. */
+ * its own. An access without a stream waits for the end. In debug mode the host's memory can't be read meanwhile. */
 static synced_mem_status move_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
-                                       struct sm_waits *waits)
+                                       bool of_access, struct sm_waits *waits)
 {
     struct sm_transfer transfer;
     bool staged;
     if (sm_shared_copy(record))
         return move_shared_contents(record, side, stream, waits);
     SM_TRY(plan_contents(record, side, NULL, waits, &staged));
-    if (!stream && !staged)
-        SM_TRY(sm_fetch_stream(record, side, SM_MOVE, sm_move_follows_work(record, side), &stream));
-    SM_TRY(queue_planned(record, side, stream, staged, NULL, &transfer, waits));
+    const bool picks = !stream && !staged;
+    const bool is_awaited = side == SM_CPU || (of_access && picks && !sm_guard_on());
+    if (picks)
+        SM_TRY(find_move_stream(record, side, of_access, &stream));
+    SM_TRY(queue_planned(record, side, stream, staged, NULL, &transfer, is_awaited, waits));
     if (staged)
         return SYNCED_MEM_OK;
     SM_TRY(sm_transfer_enter(&transfer, 1, NULL, stream));
@@ -453,8 +480,8 @@ synced_mem_status sm_fetch_stream(const struct sm_record *record, enum sm_side s
     return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, follows, stream);
 }
 
-synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
-                           struct sm_waits *waits)
+static synced_mem_status fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
+                               bool of_access, struct sm_waits *waits)
 {
     SM_TRY(sm_make_usable(record, side));
     if (work == SM_NOTHING && sm_copy_of(record, side))
@@ -467,11 +494,23 @@ synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_
     if (work == SM_NOTHING)
         return sm_make_memory(record, side, stream);
     if (work == SM_MOVE)
-        SM_TRY(move_contents(record, side, stream, waits));
+        SM_TRY(move_contents(record, side, stream, of_access, waits));
     else if (work == SM_LOAD)
         SM_TRY(load_contents(record, side, stream, waits));
     else
         SM_TRY(side == SM_CPU ? zero_host(record, waits) : zero_device(record, stream, waits));
     sm_set_head(record, sm_head(record) | sm_bit(side));
     return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
+                           struct sm_waits *waits)
+{
+    return fetch(record, side, work, stream, false, waits);
+}
+
+synced_mem_status sm_fetch_alone(struct sm_record *record, enum sm_side side, enum sm_work work,
+                                 struct sm_stream *stream, struct sm_waits *waits)
+{
+    return fetch(record, side, work, stream, true, waits);
 }

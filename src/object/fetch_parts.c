@@ -377,21 +377,6 @@ static synced_mem_status fetch_parts(const struct synced_mem *mem, struct sm_lis
     return SYNCED_MEM_OK;
 }
 
-/* Larger moves would hold up the blocking streams, which come after the legacy stream's work. */
-enum { MOST_ON_LEGACY = 65536 };
-
-/* Returns whether the legacy stream makes the move of an access without a stream: kernels that got the pointer without
- * one come before it, and nothing else. Another stream would wait for an event there, which takes 1 us more (H200,
- * 2026-11-28). */
-static bool is_move_on_legacy(const struct sm_record *record, enum sm_side side)
-{
-    const struct sm_copy *const on_host = sm_copy_of(record, SM_CPU);
-    const struct sm_copy *const on_device = sm_copy_of(record, SM_GPU);
-    return on_device && !sm_shared_copy(record) && sm_size_of(record) <= MOST_ON_LEGACY &&
-           (side == SM_GPU ? on_device->streamless : on_device->writer != NULL) &&
-           sm_inflight_is_on_legacy(on_device) && (!on_host || sm_inflight_is_on_legacy(on_host));
-}
-
 synced_mem_status sm_fetch_for_access(struct synced_mem *mem, struct sm_listing *listing, enum sm_side side,
                                       enum sm_mode mode, struct sm_stream *stream, bool *fetched,
                                       struct sm_waits *waits)
@@ -401,7 +386,5 @@ synced_mem_status sm_fetch_for_access(struct synced_mem *mem, struct sm_listing 
     struct sm_record *const own = sm_own_record(mem);
     const enum sm_work work = sm_work_of(own, side, mode);
     *fetched = work != SM_NOTHING;
-    if (!stream && work == SM_MOVE && is_move_on_legacy(own, side))
-        SM_TRY(sm_stream_find_legacy(sm_device(mem), &stream));
-    return sm_fetch(own, side, work, stream, waits);
+    return sm_fetch_alone(own, side, work, stream, waits);
 }

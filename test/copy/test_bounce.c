@@ -4,8 +4,11 @@
 
 #include "copy/bounce.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SIZE = 70000, BUFFER = STAGING_BUFFER, LARGE = 5 * BUFFER };
 
@@ -123,6 +126,87 @@ START_TEST(a_held_stream)
         ck_assert(device_is(synced_mem_gpu_data(mems[i]), SIZE, (unsigned)i));
         OK(synced_mem_release(mems[i]));
     }
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
+/* ---- Few bytes ---- */
+
+/* The most bytes of pageable memory that the runtime reads itself, for an access that waits. */
+enum { FEW = 32 << 10 };
+
+static uint64_t peak(void)
+{
+    synced_mem_host_pool_stats stats = {.struct_size = sizeof stats};
+    OK(synced_mem_host_pool_get_stats(&stats));
+    return stats.peak_requested_bytes;
+}
+
+/* A push, and an access on a stream, whose callers do not wait, take a buffer for any size. */
+START_TEST(few_bytes_need_no_buffer)
+{
+    static const size_t of[] = {1, 4096, FEW - 1, FEW, FEW + 1, SIZE};
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    stage_nothing();
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        void *const mine = memory(of[i], 1);
+        synced_mem *const mem = make_in(mine, of[i]);
+        for (int way = 0; way < WAYS; way++) {
+            ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+            pattern_write(mine, of[i], 2 + (unsigned)way);
+            gpu_stream_sync(stream);
+            OK(synced_mem_reap());
+            OK(synced_mem_host_pool_reset_peaks());
+            to_device(mem, way, stream);
+            ck_assert((peak() > 0) == (way < WAYS - 1 || of[i] > FEW));
+            ck_assert(device_is(synced_mem_gpu_data(mem), of[i], 2 + (unsigned)way));
+        }
+        OK(synced_mem_release(mem));
+        free(mine);
+    }
+    close_stream(stream);
+}
+END_TEST
+
+static void *read_on_the_device(void *mem)
+{
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    return NULL;
+}
+
+static atomic_bool is_open;
+
+static void *open_in_a_while(void *unused)
+{
+    (void)usleep(20000);
+    atomic_store(&is_open, true);
+    gpu_unhold();
+    return unused;
+}
+
+/* A copy to the device waits for a stream. Meanwhile another thread is about to change the bytes that the runtime has
+ * yet to read, and waits for that. */
+START_TEST(a_writer_of_few_bytes_waits)
+{
+    void *const mine = memory(FEW, 1);
+    synced_mem *const mem = make_in(mine, FEW);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    pthread_t reader, opener;
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
+    gpu_hold(stream);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_on_the_device, mem), 0);
+    while (synced_mem_head(mem) != SYNCED_MEM_SYNCED)
+        (void)usleep(1000);
+    ck_assert_int_eq(pthread_create(&opener, NULL, open_in_a_while, NULL), 0);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    ck_assert(atomic_load(&is_open));
+    ck_assert_int_eq(pthread_join(reader, NULL), 0);
+    ck_assert_int_eq(pthread_join(opener, NULL), 0);
+    pattern_write(synced_mem_mutable_cpu_data(mem), FEW, 3);
+    ck_assert(device_is(synced_mem_gpu_data(mem), FEW, 3));
+    OK(synced_mem_release(mem));
     close_stream(stream);
     free(mine);
 }
@@ -276,6 +360,8 @@ Suite *suite(void)
     add_gpu_tests(source, a_held_stream);
     add_gpu_loop_test(source, the_source_is_rewritten_at_once, 0, LENGTHS);
     add_gpu_loop_test(source, without_page_locked_memory, 0, LENGTHS);
+    TCase *const few = add_case(made, "few bytes");
+    add_gpu_tests(few, few_bytes_need_no_buffer, a_writer_of_few_bytes_waits);
     TCase *const buffers = add_case(made, "buffers");
     add_gpu_tests(buffers, buffers_are_used_again, buffers_are_few, many_streams, shutdown_behind_a_push,
                   a_forked_child);
