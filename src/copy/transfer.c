@@ -299,6 +299,30 @@ static bool prepare_source(struct sm_transfer *transfer, int device)
     return transfer->read != NULL;
 }
 
+/* The runtime has refused memory of which the program has page-locked a part since it was found pageable, or fails. The
+ * host reads the bytes. first: the detail before. */
+static __attribute__((noinline, cold)) synced_mem_status queue_refused(struct sm_transfer *transfer,
+                                                                       struct sm_stream *stream,
+                                                                       const struct sm_detail *first,
+                                                                       synced_mem_status status)
+{
+    const struct sm_detail refused = sm_detail_get();
+    transfer->bounce = sm_bounce_take(stream->device, sm_transfer_source(transfer), transfer->size);
+    sm_detail_set(transfer->bounce ? first : &refused);
+    if (!transfer->bounce)
+        return status;
+    sm_inflight_unreserve(transfer->read);
+    transfer->read = NULL;
+    return queue_copy(transfer, stream);
+}
+
+static synced_mem_status queue_read_by_runtime(struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    const struct sm_detail first = sm_detail_get();
+    const synced_mem_status status = queue_copy(transfer, stream);
+    return status == SYNCED_MEM_ERR_CUDA ? queue_refused(transfer, stream, &first, status) : status;
+}
+
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     transfer->arrival = make_arrival(transfer, stream->device);
@@ -307,10 +331,12 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
         status = sm_inflight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_order(transfer->to, stream);
-    if (status == SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK && is_read_by_runtime(transfer))
+        status = queue_read_by_runtime(transfer, stream);
+    else if (status == SYNCED_MEM_OK)
         status = queue_copy(transfer, stream);
-    const bool is_tracked = has_read_source(transfer) || is_read_by_runtime(transfer);
-    if (is_source_pageable(transfer) && !is_tracked && status == SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK && is_source_pageable(transfer) && !has_read_source(transfer) &&
+        !is_read_by_runtime(transfer))
         status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)
         return give_back_source(transfer, status);

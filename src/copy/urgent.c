@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* The longest copy has pieces of the most bytes that a kernel list takes. */
+/* The pieces of the longest copy have about as many bytes as a kernel list takes. */
 enum { PIECES = SM_URGENT_MOST_BYTES / SM_KERNEL_MOST_BYTES };
 
 /* The bulk copies of each device and direction. Those of one stream end in order, and most programs queue theirs on

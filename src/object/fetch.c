@@ -356,19 +356,19 @@ static bool is_move_on_legacy(const struct sm_record *record, enum sm_side side)
            sm_inflight_is_on_legacy(on_device) && (!on_host || sm_inflight_is_on_legacy(on_host));
 }
 
-/* of_access: of an access without a stream. */
-static synced_mem_status find_move_stream(const struct sm_record *record, enum sm_side side, bool of_access,
+static synced_mem_status find_move_stream(const struct sm_record *record, enum sm_side side, bool is_access,
                                           struct sm_stream **stream)
 {
-    if (of_access && is_move_on_legacy(record, side))
+    if (is_access && is_move_on_legacy(record, side))
         return sm_stream_find_legacy(sm_device(sm_owner_of(record)), stream);
     return sm_fetch_stream(record, side, SM_MOVE, sm_move_follows_work(record, side), stream);
 }
 
 /* Picks a stream only for a transfer that is about to be queued, since that may query the device. A staged one picks
- * its own. An access without a stream waits for the end. In debug mode the host's memory can't be read meanwhile. */
+ * its own. An access without a stream waits for the end. But in debug mode a call that makes the host copy stale
+ * meanwhile protects it, also from reads. */
 static synced_mem_status move_contents(struct sm_record *record, enum sm_side side, struct sm_stream *stream,
-                                       bool of_access, struct sm_waits *waits)
+                                       bool is_access, struct sm_waits *waits)
 {
     struct sm_transfer transfer;
     bool staged;
@@ -376,9 +376,9 @@ static synced_mem_status move_contents(struct sm_record *record, enum sm_side si
         return move_shared_contents(record, side, stream, waits);
     SM_TRY(plan_contents(record, side, NULL, waits, &staged));
     const bool picks = !stream && !staged;
-    const bool is_awaited = side == SM_CPU || (of_access && picks && !sm_guard_on());
+    const bool is_awaited = side == SM_CPU || (is_access && picks && !sm_guard_on());
     if (picks)
-        SM_TRY(find_move_stream(record, side, of_access, &stream));
+        SM_TRY(find_move_stream(record, side, is_access, &stream));
     SM_TRY(queue_planned(record, side, stream, staged, NULL, &transfer, is_awaited, waits));
     if (staged)
         return SYNCED_MEM_OK;
@@ -481,7 +481,7 @@ synced_mem_status sm_fetch_stream(const struct sm_record *record, enum sm_side s
 }
 
 static synced_mem_status fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
-                               bool of_access, struct sm_waits *waits)
+                               bool is_access, struct sm_waits *waits)
 {
     SM_TRY(sm_make_usable(record, side));
     if (work == SM_NOTHING && sm_copy_of(record, side))
@@ -494,7 +494,7 @@ static synced_mem_status fetch(struct sm_record *record, enum sm_side side, enum
     if (work == SM_NOTHING)
         return sm_make_memory(record, side, stream);
     if (work == SM_MOVE)
-        SM_TRY(move_contents(record, side, stream, of_access, waits));
+        SM_TRY(move_contents(record, side, stream, is_access, waits));
     else if (work == SM_LOAD)
         SM_TRY(load_contents(record, side, stream, waits));
     else
@@ -509,8 +509,8 @@ synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_
     return fetch(record, side, work, stream, false, waits);
 }
 
-synced_mem_status sm_fetch_alone(struct sm_record *record, enum sm_side side, enum sm_work work,
-                                 struct sm_stream *stream, struct sm_waits *waits)
+synced_mem_status sm_fetch_for_one_access(struct sm_record *record, enum sm_side side, enum sm_work work,
+                                          struct sm_stream *stream, struct sm_waits *waits)
 {
     return fetch(record, side, work, stream, true, waits);
 }

@@ -119,9 +119,10 @@ synced_mem_status sm_make_memory(struct sm_record *record, enum sm_side side, st
 synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
                            struct sm_waits *waits);
 
-/* Does so for the only record of an access, which waits for the end of the work if it has no stream (NULL). */
-synced_mem_status sm_fetch_alone(struct sm_record *record, enum sm_side side, enum sm_work work,
-                                 struct sm_stream *stream, struct sm_waits *waits);
+/* Does so for the only record of an access. Without a stream (NULL) the caller waits for the end of the work before it
+ * returns a pointer: it may be on the legacy stream, and read a few pageable bytes until then. */
+synced_mem_status sm_fetch_for_one_access(struct sm_record *record, enum sm_side side, enum sm_work work,
+                                          struct sm_stream *stream, struct sm_waits *waits);
 
 /* Picks an internal stream for the work of a record. follows: a transfer comes after a caller's work, see
  * sm_move_follows_work(). *stream is NULL if the host does it, or there is nothing to do. */

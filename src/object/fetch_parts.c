@@ -386,5 +386,5 @@ synced_mem_status sm_fetch_for_access(struct synced_mem *mem, struct sm_listing 
     struct sm_record *const own = sm_own_record(mem);
     const enum sm_work work = sm_work_of(own, side, mode);
     *fetched = work != SM_NOTHING;
-    return sm_fetch_alone(own, side, work, stream, waits);
+    return sm_fetch_for_one_access(own, side, work, stream, waits);
 }

@@ -233,6 +233,28 @@ START_TEST(page_locked_too_late)
 }
 END_TEST
 
+/* The runtime refuses memory of which a part is page-locked. */
+START_TEST(page_locked_in_part_too_late)
+{
+    static const struct {
+        size_t begin, size;
+    } parts[] = {{0, SIZE / 2}, {SIZE / 2, SIZE / 2}, {100, 200}};
+    char *const host = host_memory(1);
+    synced_mem *const mem = make(SIZE);
+    use_a_device();
+    OK(synced_mem_set_cpu_data(mem, host));
+    gpu_register(host + parts[_i].begin, parts[_i].size);
+    for (unsigned pattern = 1; pattern < 4; pattern++) {
+        pattern_write(synced_mem_mutable_cpu_data(mem), SIZE, pattern);
+        ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, pattern));
+        ck_assert_str_eq(synced_mem_last_error_message(), "");
+    }
+    OK(synced_mem_release(mem));
+    gpu_unregister(host + parts[_i].begin);
+    free(host);
+}
+END_TEST
+
 /* ---- Page-locked on request ---- */
 
 /* Checks that the page lock is undone: the caller can page-lock the memory. */
@@ -524,6 +546,7 @@ Suite *suite(void)
     tcase_add_test(callers, is_pinned);
     add_gpu_tests(callers, is_pinned_later, no_longer_page_locked, page_locked_too_late);
     add_gpu_loop_test(callers, page_locked_in_part, 0, PARTS);
+    add_gpu_loop_test(callers, page_locked_in_part_too_late, 0, 3);
     add_gpu_loop_test(callers, the_host_does_not_wait, 0, 4);
     TCase *const requested = add_case(made, "page-locked on request");
     add_tests(requested, refused, nothing_to_page_lock);

@@ -107,6 +107,57 @@ START_TEST(no_event)
 }
 END_TEST
 
+/* ---- Few bytes, which the runtime reads for an access that waits ---- */
+
+/* The runtime refuses to read the source, so the host reads it. Only if that copy is refused too, the access fails. */
+START_TEST(the_copy_of_an_access_is_refused)
+{
+    struct pushed it = begin();
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorInvalidValue, false);
+    ck_assert(device_is(synced_mem_gpu_data(it.mem), SIZE, 1));
+    ck_assert_str_eq(synced_mem_last_error_message(), "");
+    pattern_write(synced_mem_mutable_cpu_data(it.mem), SIZE, 1);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorInvalidValue, false);
+    emu_fail("cudaMemcpyAsync", 2, cudaErrorInvalidValue, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data(it.mem));
+    SAYS("cudaMemcpyAsync of 5000 bytes");
+    ck_assert_int_eq(synced_mem_head(it.mem), SYNCED_MEM_AT_CPU);
+    push_succeeds(&it);
+    end(&it);
+}
+END_TEST
+
+/* Nor is there a buffer for the bytes. */
+START_TEST(the_copy_of_an_access_and_a_buffer_are_refused)
+{
+    struct pushed it = begin();
+    OK(synced_mem_host_pool_trim(0));
+    emu_set_pinned_memory(0);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorInvalidValue, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data(it.mem));
+    SAYS("cudaMemcpyAsync of 5000 bytes");
+    push_succeeds(&it);
+    end(&it);
+}
+END_TEST
+
+/* No event can be recorded behind the copy, so the access synchronizes the stream. If that fails too, nobody can tell
+ * when the device copy is written. */
+START_TEST(no_event_of_an_access)
+{
+    struct pushed it = begin();
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    ck_assert(device_is(synced_mem_gpu_data(it.mem), SIZE, 1));
+    pattern_write(synced_mem_mutable_cpu_data(it.mem), SIZE, 2);
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data(it.mem));
+    ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 2));
+    ck_assert(device_is(synced_mem_gpu_data(it.mem), SIZE, 2));
+    end_with_loss(&it);
+}
+END_TEST
+
 /* Without page-locked memory the push synchronizes the stream at once. */
 START_TEST(no_buffer_and_no_wait)
 {
@@ -281,12 +332,13 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("bounce_failures");
     TCase *const refused = add_case(made, "refused");
-    add_tests(refused, the_copy_is_refused, nobody_can_tell);
+    add_tests(refused, the_copy_is_refused, the_copy_of_an_access_is_refused,
+              the_copy_of_an_access_and_a_buffer_are_refused, nobody_can_tell);
     tcase_add_loop_test(refused, a_query_fails, 0, 4);
     tcase_add_loop_test(refused, one_of_many_copies_is_refused, 0, 3);
     TCase *const held = add_case(made, "held");
     tcase_add_loop_test(held, behind_held_streams, 0, 2);
     TCase *const lost = add_case_without_end(made, "lost");
-    add_tests(lost, no_event, no_event_behind_many, no_buffer_and_no_wait, the_device_is_lost);
+    add_tests(lost, no_event, no_event_of_an_access, no_event_behind_many, no_buffer_and_no_wait, the_device_is_lost);
     return made;
 }

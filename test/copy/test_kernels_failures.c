@@ -28,8 +28,9 @@ bool __wrap_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), voi
     return !has_no_thread && __real_sm_thread_start(thread, run, argument);
 }
 
-/* More than a kernel's parameter has room for. */
-enum { COUNT = SM_FEW_ENTRIES + 20, BYTES = 500 };
+/* FORESEEN: the most copies of a call that begins to look for room before it knows them. COUNT: more than that, and than
+ * a kernel's parameter has room for. */
+enum { FORESEEN = 160, COUNT = FORESEEN + 20, BYTES = 500 };
 
 /* The launches of a call. */
 enum { PROBE = 1, LIST = 2 };
@@ -351,23 +352,24 @@ START_TEST(calls_grow_with_kernels)
 }
 END_TEST
 
-/* After a call whose copies a kernel has made, the next one launches its probe as it begins. If it then has no copies,
- * the one after it launches none. */
+/* After a call whose copies a kernel has made, the next one of few launches its probe as it begins. If it then has no
+ * copies, the one after it launches none. */
 START_TEST(the_probe_of_a_later_call)
 {
-    enum { FEW = SM_FEW_ENTRIES };
-    static const unsigned launches[] = {PROBE + 1, PROBE, 0, PROBE + 1};
+    static const int counts[] = {SM_FEW_ENTRIES, SM_FEW_ENTRIES + 1, FORESEEN, FORESEEN + 1};
+    const int count = counts[_i];
+    const unsigned launches[] = {PROBE + 1, count > FORESEEN ? 0 : PROBE, 0, PROBE + 1};
     begin();
     write_all(1);
-    OK(push(FEW)); /* obtains memory */
+    OK(push(count)); /* obtains memory */
     for (int i = 0; i < 4; i++) {
         if (i == 0 || i == 3)
             write_all(2 + (unsigned)i);
         const unsigned before = emu_calls("cudaLaunchKernelExC");
-        OK(push(FEW));
+        OK(push(count));
         ck_assert_uint_eq(emu_calls("cudaLaunchKernelExC") - before, launches[i]);
     }
-    for (int i = 0; i < FEW; i++)
+    for (int i = 0; i < count; i++)
         ck_assert(device_is(synced_mem_gpu_data(mems[i]), BYTES, 5 + (unsigned)i));
     end();
 }
@@ -674,7 +676,8 @@ Suite *suite(void)
     tcase_add_loop_test(kernels, environment, 0, 9);
     add_tests(kernels, no_thread_loads, the_probe_has_run, no_stream_for_the_probe, a_list_fails_in_mid_call,
               calls_grow_with_kernels);
-    add_tests(kernels, an_event_is_refused, the_probe_of_a_later_call);
+    add_tests(kernels, an_event_is_refused);
+    tcase_add_loop_test(kernels, the_probe_of_a_later_call, 0, 4);
     tcase_add_loop_test(kernels, a_block_is_refused, 0, 1);
     tcase_add_loop_test(kernels, a_block_is_refused, 2, 3);
     tcase_add_loop_test(left, a_block_is_refused, 1, 2);

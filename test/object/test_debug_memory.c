@@ -447,12 +447,32 @@ START_TEST(memory_of_both_sides)
 }
 END_TEST
 
+/* The host reads a few pageable bytes itself: another call may protect the memory while the device copies them. */
+static void push_few_bytes(void)
+{
+    static _Alignas(PAGE) unsigned char memory[PAGE];
+    synced_mem *const mem = make_named_on("few", PAGE, 0);
+    synced_mem_host_pool_stats pool = {.struct_size = sizeof pool};
+    OK(synced_mem_set_cpu_data(mem, memory));
+    OK(synced_mem_host_pool_reset_peaks());
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    OK(synced_mem_host_pool_get_stats(&pool));
+    ck_assert_uint_ge(pool.peak_requested_bytes, PAGE);
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(few_bytes_go_through_a_buffer)
+{
+    lives(push_few_bytes);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const all = suite_create("debug memory");
     TCase *const cases = add_case_in_children(all, "debug memory");
     add_tests(cases, neighbours_in_the_pool, page_locked_later);
-    add_gpu_tests(cases, memory_of_both_sides);
+    add_gpu_tests(cases, memory_of_both_sides, few_bytes_go_through_a_buffer);
     if (fixture_schedule() > 0)
         return all;
     TCase *const host = add_case_in_children(all, "on the host alone");
