@@ -299,8 +299,8 @@ static bool prepare_source(struct sm_transfer *transfer, int device)
     return transfer->read != NULL;
 }
 
-/* The runtime has refused memory of which the program has page-locked a part since it was found pageable, or fails. The
- * host reads the bytes. first: the detail before. */
+/* The runtime has refused the caller's memory, of which a part may have become page-locked since it was found pageable.
+ * The host reads the bytes. first: the detail before. */
 static __attribute__((noinline, cold)) synced_mem_status queue_refused(struct sm_transfer *transfer,
                                                                        struct sm_stream *stream,
                                                                        const struct sm_detail *first,
@@ -320,7 +320,8 @@ static synced_mem_status queue_read_by_runtime(struct sm_transfer *transfer, str
 {
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status status = queue_copy(transfer, stream);
-    return status == SYNCED_MEM_ERR_CUDA ? queue_refused(transfer, stream, &first, status) : status;
+    const bool may_be_locked = status == SYNCED_MEM_ERR_CUDA && sm_copy_is_of_user(transfer->from);
+    return may_be_locked ? queue_refused(transfer, stream, &first, status) : status;
 }
 
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
