@@ -23,8 +23,8 @@ struct sm_transfer {
     const void *memory;         /* parts of the same memory are copied at once; NULL: not known */
     /* A batch for the copy, or NULL. sm_transfer_queue() sets it to NULL unless the batch has collected the copy. */
     struct sm_batch *batch;
-    /* The caller waits for its end at once; or, of a pull that is staged, cancels it. So a few pageable bytes of a push
-     * may be read later. */
+    /* The caller waits at once for its end, or cancels it, if it is a staged pull. The runtime may read a small pageable
+     * source until the end. */
     bool is_awaited;
     bool is_left;    /* of a staged pull: the caller does not wait for its end, and maybe nobody does */
     bool staged;     /* it has begun and is entered, see staged.h; the caller does no more */
@@ -94,11 +94,12 @@ static inline synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_
 /*
  * Queues the transfer on a stream of the device, and fills in read, bounce or gathered, and arrival. A pageable source
  * has been read when this returns: it is copied into a bounce buffer, or with a batch into one that it shares. Without
- * a buffer this synchronizes the stream, which blocks. But the runtime reads a few bytes itself, until the end of the
- * transfer, if that is awaited. On failure nothing has changed, but a copy may be untracked: a transfer runs that
- * nobody can wait for. The copy that it writes must then be retired; the copy that it reads stays usable. A transfer
- * that the batch has collected is queued by sm_batch_send(), on the same stream. The caller enters the transfer even if
- * that fails or is left out; then those who write its source wait for its end.
+ * a buffer this synchronizes the stream, which blocks. There is one exception: of an awaited transfer of few bytes the
+ * runtime may read the source until the end, unless it refuses the caller's memory. On failure nothing has changed, but
+ * a copy may be untracked: a transfer runs that nobody can wait for. The copy that it writes must then be retired; the
+ * copy that it reads stays usable. A transfer that the batch has collected is queued by sm_batch_send(), on the same
+ * stream. The caller enters the transfer even if that fails or is left out. Once it is entered, calls that write its
+ * source wait for its end.
  */
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 

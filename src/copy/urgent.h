@@ -15,7 +15,7 @@
 /* A transfer of so many bytes, which takes some 20 microseconds, is bulk. */
 enum { SM_BULK_BYTES = 1 << 20 };
 
-/* Engines make longer copies, urgent or not. */
+/* The most bytes of an urgent copy that a kernel makes. Engines make larger ones. */
 enum { SM_URGENT_MOST_BYTES = 10 << 20 };
 
 /* Notes that a bulk copy is queued. The fence stands behind it. */

@@ -119,8 +119,9 @@ synced_mem_status sm_make_memory(struct sm_record *record, enum sm_side side, st
 synced_mem_status sm_fetch(struct sm_record *record, enum sm_side side, enum sm_work work, struct sm_stream *stream,
                            struct sm_waits *waits);
 
-/* Does so for the only record of an access. Without a stream (NULL) the caller waits for the end of the work before it
- * returns a pointer: it may be on the legacy stream, and read a few pageable bytes until then. */
+/* As sm_fetch(), for an access to an object that is one record. Without a stream (NULL) the caller waits for the work
+ * before it returns a pointer. So the work may be on the legacy stream, and the runtime may read few pageable bytes
+ * until it ends. */
 synced_mem_status sm_fetch_for_one_access(struct sm_record *record, enum sm_side side, enum sm_work work,
                                           struct sm_stream *stream, struct sm_waits *waits);
 
