@@ -26,8 +26,8 @@ struct sm_transfer {
     /* The caller waits at once for its end, or cancels it, if it is a staged pull. The runtime may read a small pageable
      * source until the end. */
     bool is_awaited;
-    bool is_left;    /* of a staged pull: the caller does not wait for its end, and maybe nobody does */
-    bool staged;     /* it has begun and is entered, see staged.h; the caller does no more */
+    bool is_left; /* of a staged pull: the caller does not wait for its end, and maybe nobody does */
+    bool staged;  /* it has begun and is entered, see staged.h; the caller does no more */
 };
 
 /* Describes a transfer alone, from the first byte on. sm_transfer_queue() sets the other members. Compilers clear a
