@@ -23,8 +23,8 @@ struct sm_transfer {
     const void *memory;         /* parts of the same memory are copied at once; NULL: not known */
     /* A batch for the copy, or NULL. sm_transfer_queue() sets it to NULL unless the batch has collected the copy. */
     struct sm_batch *batch;
-    /* The caller waits at once for its end, or cancels it, if it is a staged pull. The runtime may read a small pageable
-     * source until the end. */
+    /* The caller waits at once for its end, or cancels it, if it is a staged pull. The runtime may read a small source
+     * of pageable memory until the end. */
     bool is_awaited;
     bool is_left; /* of a staged pull: the caller does not wait for its end, and maybe nobody does */
     bool staged;  /* it has begun and is entered, see staged.h; the caller does no more */

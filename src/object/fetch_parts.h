@@ -15,8 +15,8 @@ synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side sid
  * device. */
 bool sm_moves_follow_work(const struct synced_mem *mem, enum sm_side side);
 
-/* Gives each of the object's records memory on the side, and does the work of its transition, on the stream or on one of
- * the library's choice (NULL), for which the caller waits. The transfers of several records go to the runtime in one
+/* Gives each of the object's records memory on the side, and does the work of its transition, on the stream or on one
+ * of the library's choice (NULL), for which the caller waits. The transfers of several records go to the runtime in one
  * call, and have one event. *fetched: some record's head has changed, so the caller calls again before it relies on the
  * records. waits: gets those of all records; the caller ends them, also after a failure. Blocks as
  * sm_transfer_queue(). */

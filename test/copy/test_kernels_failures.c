@@ -28,8 +28,8 @@ bool __wrap_sm_thread_start(sm_thread *thread, void *(*run)(void *argument), voi
     return !has_no_thread && __real_sm_thread_start(thread, run, argument);
 }
 
-/* FORESEEN: the most copies of a call that begins to look for room before it knows them. COUNT: more than that, and than
- * a kernel's parameter has room for. */
+/* FORESEEN: the most copies of a call that begins to look for room before it knows them. COUNT: more than that, and
+ * than a kernel's parameter has room for. */
 enum { FORESEEN = 160, COUNT = FORESEEN + 20, BYTES = 500 };
 
 /* The launches of a call. */
