@@ -14,8 +14,8 @@ struct sm_list_entry {
     size_t bytes;
 };
 
-/* A job with at most so many entries carries them itself. Each launch passes all of them, used or not: 64 cost 0.5
- * microseconds less than 160 do, the most that a kernel's parameters have room for (H200, 2026-11-30). */
+/* A job with at most so many entries carries them itself. Each launch passes all of them, used or not: a kernel and its
+ * wait take 0.5 microseconds less with 64 than with 160, which are 3.9 KB (H200, 2026-11-30). */
 enum { SM_FEW_ENTRIES = 64 };
 
 /* The kernel's only parameter. */

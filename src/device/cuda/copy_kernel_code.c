@@ -1,6 +1,6 @@
 /*
  * Made by copy_kernel.sh: the kernel of copy_kernel.cu for all GPUs, as cudaLibraryLoadData() takes it.
- * Source: fc07f0a49f356b5af39f8984248d0b75230ceb5d62277c8533a3e0d156b06795
+ * Source: 34b1675f9076407d58edc24b28446772b6c7b873e6452a0c6d41fb96cd4495d4
  */
 #include "device/cuda/copy_kernel.h"
 
