@@ -282,7 +282,7 @@ END_TEST
 static void go_round(void)
 {
     for (kind = 0; kind < (gpu_expected() ? KINDS : 1); kind++) {
-        synced_mem *const mem = make_weight();
+        synced_mem *mem = make_weight();
         const size_t size = kinds[kind].size;
         host_fill(synced_mem_overwrite_cpu_data(mem), size, 1);
         if (gpu_expected()) {
@@ -297,6 +297,10 @@ static void go_round(void)
             gpu_fill(synced_mem_mutable_gpu_data_on(mem, NULL), size, 5, NULL);
             OK(synced_mem_async_cpu_pull(mem, NULL));
             ck_assert(host_is(synced_mem_cpu_data(mem), size, 5));
+            synced_mem *copy = make_weight();
+            OK(synced_mem_async_gpu_copy_n(&copy, &mem, 1, NULL));
+            ck_assert(host_is(synced_mem_cpu_data(copy), size, 5));
+            OK(synced_mem_release(copy));
             OK(synced_mem_resize(mem, size - 100));
             OK(synced_mem_resize(mem, size));
             OK(synced_mem_release_gpu_data(mem));

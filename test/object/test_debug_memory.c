@@ -409,6 +409,24 @@ START_TEST(no_memory_for_records)
 }
 END_TEST
 
+static void borrow_read_only(void)
+{
+    unsigned char *const page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    synced_mem *const mem = make(PAGE);
+    OK(USE(mem, .cpu_data = page, .flags = SYNCED_MEM_MEMORY_READ_ONLY));
+    OK(synced_mem_resize_discard(mem, PAGE));
+    touch_to_read(page);
+    OK(synced_mem_release(mem));
+    (void)munmap(page, PAGE);
+}
+
+START_TEST(read_only)
+{
+    lives(borrow_read_only);
+    SAID("is not protected, as it is read-only memory of the caller's;");
+}
+END_TEST
+
 static void share_memory(void)
 {
     synced_mem_options options = default_options();
@@ -478,7 +496,7 @@ Suite *suite(void)
     TCase *const host = add_case_in_children(all, "on the host alone");
     add_tests(host, borrowed, adopted, less_than_a_page, memory_of_two_objects, said_with_nothing_locked,
               system_that_refuses, system_that_refuses_to_small_views, many_shared_pages, system_at_its_limits,
-              no_memory_for_records);
+              no_memory_for_records, read_only);
     tcase_add_loop_test(host, views_of_one_memory, 0, VIEWS);
     return all;
 }

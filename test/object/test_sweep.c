@@ -181,20 +181,18 @@ static struct uses *count_uses(int scenario)
 }
 
 /* A child ends slowly under the address sanitizer, which searches for leaks then, and with coverage, which adds its
- * counts to many files. A few lines run only after two failures. */
-#if defined(__SANITIZE_ADDRESS__)
-enum { SHARE = 4, SHARE_OF_TWO = 4 };
-#elif defined(WITH_COVERAGE)
-enum { SHARE = 12, SHARE_OF_TWO = 1 };
+ * counts to many files. */
+#if defined(__SANITIZE_ADDRESS__) || defined(WITH_COVERAGE)
+enum { SHARE = 4 };
 #else
-enum { SHARE = 1, SHARE_OF_TWO = 1 };
+enum { SHARE = 1 };
 #endif
 
-/* The first four seeds together make all failures, or a share of them. The others together make about half as many. */
-static bool is_mine(int index, unsigned share)
+/* The first 14 seeds together make all failures, or a share of them. Later seeds repeat those of the first ones. */
+static bool is_mine(int index)
 {
-    const unsigned first = 4 * share, others = 34 * share, seed = fixture_schedule();
-    return seed < first ? (unsigned)index % first == seed : (unsigned)index % others == seed % others;
+    enum { SEEDS = 14 };
+    return index % (SEEDS * SHARE) == (int)(fixture_schedule() % SEEDS);
 }
 
 static struct failures *no_failures(void)
@@ -220,7 +218,7 @@ static void add_each_call(struct failures *failures, const struct uses *uses)
     for (int kind = 0; kind < 3; kind++)
         for (int i = 0; i < uses->count; i++)
             for (unsigned nth = 1; nth <= count_of(uses, i); nth++)
-                if (is_mine(index++, SHARE))
+                if (is_mine(index++))
                     add(failures, (struct failure){.scenario = uses->scenario,
                                                    .call = uses->of[i].call,
                                                    .nth = nth,
@@ -236,7 +234,7 @@ static void add_each_event(struct failures *failures, const struct uses *uses)
     int index = 0;
     for (int i = 0; i < uses->count; i++)
         for (unsigned nth = 1; nth <= count_of(uses, i); nth++)
-            if (strncmp(uses->of[i].call, "cudaEvent", 9) == 0 && is_mine(index++, SHARE_OF_TWO))
+            if (strncmp(uses->of[i].call, "cudaEvent", 9) == 0 && is_mine(index++))
                 add(failures, (struct failure){.scenario = uses->scenario,
                                                .call = uses->of[i].call,
                                                .nth = nth,
