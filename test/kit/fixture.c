@@ -107,7 +107,7 @@ void add_gpu_loop_test(TCase *to, const TTest *test, int begin, int end)
 
 static bool is_of_this_schedule(unsigned number)
 {
-    enum { WHOLE = 4, PARTS = 17 };
+    enum { WHOLE = 2, PARTS = 17 };
     return !gpu_is_emulated() || schedule < WHOLE || number % PARTS == schedule % PARTS;
 }
 

@@ -33,7 +33,7 @@ void add_gpu_tests_of(TCase *to, const TTest *const *tests);
 /* As Check's tcase_add_loop_test(). */
 void add_gpu_loop_test(TCase *to, const TTest *test, int begin, int end);
 /* As tcase_add_loop_test(), for tests whose cases are many and differ little between schedules: each with another
- * failure. The first four schedules of the emulated runtime play all cases. Each later one plays a part of the suite's
+ * failure. The first two schedules of the emulated runtime play all cases. Each later one plays a part of the suite's
  * divided cases, and all parts together are every case. */
 void add_divided_test(TCase *to, const TTest *test, int begin, int end);
 

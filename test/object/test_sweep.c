@@ -180,9 +180,8 @@ static struct uses *count_uses(int scenario)
     return uses;
 }
 
-/* A child ends slowly under the address sanitizer, which searches for leaks then, and with coverage, which adds its
- * counts to many files. */
-#if defined(__SANITIZE_ADDRESS__) || defined(WITH_COVERAGE)
+/* A child ends slowly under the address sanitizer, which searches for leaks then. */
+#if defined(__SANITIZE_ADDRESS__)
 enum { SHARE = 4 };
 #else
 enum { SHARE = 1 };
