@@ -141,16 +141,19 @@ synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream str
 }
 
 /* cudaFreeAsync() also frees memory of cudaMalloc() in the stream's order. */
+static synced_mem_status free_behind(int device, void *data, synced_mem_stream stream)
+{
+    if (sm_device_frees_in_order(device))
+        return check_code(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0);
+    SM_TRY(check_code(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0));
+    return check_code(cudaFree(data), "cudaFree", device, 0);
+}
+
 synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
 {
     struct before before;
     SM_TRY(enter_device(device, &before));
-    if (sm_device_frees_in_order(device))
-        return leave_device(device, &before, check_code(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0));
-    synced_mem_status status = check_code(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
-    if (status == SYNCED_MEM_OK)
-        status = check_code(cudaFree(data), "cudaFree", device, 0);
-    return leave_device(device, &before, status);
+    return leave_device(device, &before, free_behind(device, data, stream));
 }
 
 synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
