@@ -177,9 +177,9 @@ int main(void)
         (void)printf("no run fails without this wait:\n    %s\n", all.of[i].name);
         unnoticed++;
     }
-    (void)printf(
-        "%d instances of waits in %d places: %d noticed, %d not noticed alone, %d not dropped, %d in places that no run "
-        "needs\n",
-        all.count, all.places, noticed, silent, left_out, unnoticed);
+    (void)printf("%d instances of waits in %d places: %d noticed, %d not noticed alone, %d not dropped, %d in places "
+                 "that no run "
+                 "needs\n",
+                 all.count, all.places, noticed, silent, left_out, unnoticed);
     return unnoticed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
