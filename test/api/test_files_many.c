@@ -41,7 +41,7 @@ int __wrap_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, 
 }
 
 enum { EACH = 64 };
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__)
 static const size_t counts[] = {100, 10000};
 #else
 static const size_t counts[] = {100, 10000, 23000};
