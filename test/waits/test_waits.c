@@ -5,8 +5,8 @@
  *
  * A place is the wait and the function that decides on it. A place fails the test if no run notices its loss, unless it
  * is listed as redundant, with the reason. A single instance may be behind another wait on every way that leads there.
- * Such instances are printed. Once an instance is noticed, the others of its place are not dropped, unless the environment
- * has SYNCED_MEM_TEST_WAITS=all.
+ * Such instances are printed. Once an instance is noticed, the others of its place are not dropped, unless the
+ * environment has SYNCED_MEM_TEST_WAITS=all.
  */
 #include "random.h"
 #include "waits.h"
@@ -177,9 +177,8 @@ int main(void)
         (void)printf("no run fails without this wait:\n    %s\n", all.of[i].name);
         unnoticed++;
     }
-    (void)printf("%d instances of waits in %d places: %d noticed, %d not noticed alone, %d not dropped, %d in places "
-                 "that no run "
-                 "needs\n",
+    (void)printf("%d instances of waits in %d places: %d noticed, %d not noticed alone, %d left out, "
+                 "%d in places that no run needs\n",
                  all.count, all.places, noticed, silent, left_out, unnoticed);
     return unnoticed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
