@@ -150,7 +150,7 @@ const char *redundant_because(const struct instance *instance)
         const char *part;
         const char *reason;
     } known[] = {
-        {"cudaStreamSynchronize < sm_device_free", "cudaFree was seen to wait for the device, but nothing promises it"},
+        {"cudaStreamSynchronize < free_behind", "cudaFree was seen to wait for the device, but nothing promises it"},
         {"cudaStreamSynchronize < sm_device_stream_sync < poll_frees",
          "it waits for nothing, but shows the runtime that frees are done"},
     };
