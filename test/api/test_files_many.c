@@ -41,11 +41,7 @@ int __wrap_sm_file_read_at(int file, void *data, size_t bytes, uint64_t offset, 
 }
 
 enum { EACH = 64 };
-#if defined(__SANITIZE_THREAD__)
-static const size_t counts[] = {100, 10000};
-#else
-static const size_t counts[] = {100, 10000, 23000};
-#endif
+static const size_t counts[] = {100, SANITIZED ? 1000 : 10000, SANITIZED ? 4000 : 23000};
 enum { COUNTS = sizeof counts / sizeof counts[0] };
 enum call { PUSH, PULL, HOLD_ON_DEVICE, HOLD_ON_HOST };
 enum { CALLS = HOLD_ON_HOST + 1 };

@@ -7,6 +7,7 @@
 
 #include "gpu.h"
 #include "pattern.h"
+#include "sanitized.h"
 #include "synced_mem.h"
 #include "use_memory.h"
 

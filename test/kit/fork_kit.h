@@ -7,11 +7,7 @@
 enum { SIZE = 5000, PATIENCE_S = 500 };
 
 /* The number of forks of a process with running threads. Sanitizers do not take their own locks across a fork. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { FORKS = 0 };
-#else
-enum { FORKS = 80 };
-#endif
+enum { FORKS = SANITIZED ? 0 : 80 };
 
 /* Returns how many of these forks each of a suite's runs makes. */
 int forks_of_a_schedule(void);

@@ -50,10 +50,8 @@ bool others_sleep(void)
 
 void let_others_sleep(void)
 {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    while (!others_sleep())
+    while (SANITIZED && !others_sleep())
         continue;
-#endif
 }
 
 bool in_a_child(void (*function)(const void *argument), const void *argument)

@@ -71,17 +71,11 @@ static void run(const void *argument)
     gpu_check_nothing_left();
 }
 
-/* A child ends slowly under the address sanitizer, which searches for leaks then. */
-#if defined(__SANITIZE_ADDRESS__)
-enum { SLOWER = 4 };
-#else
-enum { SLOWER = 1 };
-#endif
-
-/* Without seeds, each how many-th allocation fails. On a GPU a child starts slowly. */
+/* Without seeds, each how many-th allocation fails. A child starts slowly on a GPU, and ends slowly
+ * under a sanitizer. */
 static unsigned step(void)
 {
-    return SLOWER * (gpu_schedules() > 1 || !gpu_expected() ? 1 : 8);
+    return (SANITIZED ? 4 : 1) * (gpu_schedules() > 1 || !gpu_expected() ? 1 : 8);
 }
 
 START_TEST(each_allocation_fails)

@@ -181,11 +181,7 @@ static struct uses *count_uses(int scenario)
 }
 
 /* A child ends slowly under the address sanitizer, which searches for leaks then. */
-#if defined(__SANITIZE_ADDRESS__)
-enum { SHARE = 4 };
-#else
-enum { SHARE = 1 };
-#endif
+enum { SHARE = SANITIZED ? 4 : 1 };
 
 /* The first 14 seeds together make all failures, or a share of them. Later seeds repeat those of the first ones. */
 static bool is_mine(int index)

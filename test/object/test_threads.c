@@ -102,11 +102,7 @@ END_TEST
  * Two threads make the first accesses to objects, both to the same object at the same time. All schedules and sides
  * together make 100,000 objects. A sanitizer needs fewer to find a race.
  */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { RACES = 5000 };
-#else
-enum { RACES = 100000 };
-#endif
+enum { RACES = SANITIZED ? 5000 : 100000 };
 enum { OBJECTS = 500, SMALL = 64, SIDES_OF_RACES = 4 };
 
 static struct race {
@@ -241,11 +237,7 @@ static struct {
     atomic_int done;
 } rounds;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { GOINGS = 500 };
-#else
-enum { GOINGS = 10000 };
-#endif
+enum { GOINGS = SANITIZED ? 500 : 10000 };
 
 static void wait_for_round(atomic_int *of, int round)
 {
