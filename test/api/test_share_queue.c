@@ -377,7 +377,7 @@ END_TEST
 
 /* ---- Kills ---- */
 
-enum { KILLS = 60, LOADER = READERS, ROLES };
+enum { KILLS = SANITIZED ? 60 : 200, LOADER = READERS, ROLES };
 
 static int kills_of_a_schedule(void)
 {

@@ -71,8 +71,8 @@ static void run(const void *argument)
     gpu_check_nothing_left();
 }
 
-/* Without seeds, each how many-th allocation fails. A child starts slowly on a GPU, and ends slowly
- * under a sanitizer. */
+/* Without seeds, each how many-th allocation fails. A child starts slowly on a GPU, and ends slowly under
+ * a sanitizer. */
 static unsigned step(void)
 {
     return (SANITIZED ? 4 : 1) * (gpu_schedules() > 1 || !gpu_expected() ? 1 : 8);
